@@ -1,0 +1,2 @@
+//! Builds the BPF skeletons.
+fn main() {}

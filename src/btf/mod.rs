@@ -1,0 +1,1 @@
+//! BTF: types, strings, values printed by type.

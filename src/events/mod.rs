@@ -1,0 +1,1 @@
+//! Event syntax to attributes.

@@ -1,0 +1,1 @@
+//! /proc, /sys, tracefs, files on disk.

@@ -1,0 +1,5 @@
+//! The `bpfperf` command.
+
+fn main() -> std::process::ExitCode {
+    bpfperf::cli::main()
+}

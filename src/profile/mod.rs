@@ -1,0 +1,1 @@
+//! Samples to histograms and call trees.

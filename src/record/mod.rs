@@ -1,0 +1,1 @@
+//! Recording: plan, synthesis, pump, sideband, finish.

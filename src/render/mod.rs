@@ -1,0 +1,1 @@
+//! Aggregates and samples to text.

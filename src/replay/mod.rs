@@ -1,0 +1,1 @@
+//! Records to timeline to resolved samples.

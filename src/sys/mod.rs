@@ -1,0 +1,1 @@
+//! The system calls: the only unsafe code.
