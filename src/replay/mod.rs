@@ -1,1 +1,3 @@
 //! Records to timeline to resolved samples.
+
+pub mod resolved;

@@ -1,0 +1,216 @@
+//! What replay hands to [`profile`](crate::profile): the recording boiled down to its distinct
+//! combinations, each with its weight.
+
+use crate::units::Addr;
+use crate::units::Nanos;
+use crate::units::Pid;
+use crate::units::Tid;
+
+/// An index into [`Resolved::events`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventIdx(pub u32);
+
+/// An index into [`Resolved::comms`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommId(pub u32);
+
+/// An index into [`Resolved::dsos`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DsoId(pub u32);
+
+/// An index into [`Resolved::symbols`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SymbolId(pub u32);
+
+/// An index into [`Resolved::locations`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocationId(pub u32);
+
+/// An index into [`Stacks`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+/// The samples of a recording, grouped by what was asked to be kept apart.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// The recorded events, in the order of the file.
+    pub events: Vec<EventInfo>,
+    /// One entry for each distinct combination, in order of first occurrence.
+    pub groups: Vec<Group>,
+    /// Distinct addresses, named.
+    pub locations: Vec<Location>,
+    /// Distinct call chains.
+    pub stacks: Stacks,
+    /// Distinct symbols.
+    pub symbols: Vec<Symbol>,
+    /// Distinct modules.
+    pub dsos: Vec<Dso>,
+    /// Distinct command names, raw bytes.
+    pub comms: Vec<Vec<u8>>,
+}
+
+/// One event of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventInfo {
+    /// The name as the recorder stored it, for example `cpu-clock:u`.
+    pub name: String,
+    /// Whether its samples carry a call chain.
+    pub has_callchain: bool,
+    /// Samples that the kernel says it lost (`PERF_RECORD_LOST_SAMPLES`).
+    pub n_lost: u64,
+}
+
+/// One distinct combination of the kept dimensions, and what fell on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The event that was sampled.
+    pub event: EventIdx,
+    /// The command name of the sampled thread at the time.
+    pub comm: CommId,
+    /// The process; [`Keep::thread`] says whether it is kept apart, else that of the first sample.
+    pub pid: Pid,
+    /// The thread, likewise.
+    pub tid: Tid,
+    /// The CPU, likewise by [`Keep::cpu`]; `None` where the samples do not carry it.
+    pub cpu: Option<u32>,
+    /// The sampled address.
+    pub location: LocationId,
+    /// The call chain, where the samples carry one and [`Keep::stack`] asks for it.
+    pub stack: Option<StackId>,
+    /// The sum of the periods.
+    pub period: u64,
+    /// The number of samples.
+    pub n_samples: u64,
+    /// The time of the first of them.
+    pub first: Nanos,
+}
+
+/// Which dimensions keep groups apart besides event, command name and address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Process and thread id.
+    pub thread: bool,
+    /// CPU.
+    pub cpu: bool,
+    /// Call chain.
+    pub stack: bool,
+}
+
+/// A distinct address of a module, with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The address in the process, as sampled.
+    pub ip: Addr,
+    /// The address in the module (`ip - mapping start + pgoff`), equal to `ip` for the kernel, for
+    /// BPF and where there is no module.
+    pub addr: Addr,
+    /// The module; `None` where no mapping covered the address.
+    pub dso: Option<DsoId>,
+    /// The symbol; `None` where no name is sure.
+    pub symbol: Option<SymbolId>,
+    /// The privilege level, perf's `al->level`.
+    pub level: Level,
+}
+
+/// The privilege level of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// `[k]`
+    Kernel,
+    /// `[.]`
+    #[default]
+    User,
+    /// `[g]`
+    GuestKernel,
+    /// `[u]`
+    GuestUser,
+    /// `[H]`
+    Hypervisor,
+}
+
+impl Level {
+    /// The letter that perf shows between brackets before a symbol.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Kernel => 'k',
+            Self::User => '.',
+            Self::GuestKernel => 'g',
+            Self::GuestUser => 'u',
+            Self::Hypervisor => 'H',
+        }
+    }
+}
+
+/// A named range of addresses of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The name, demangled.
+    pub name: String,
+    /// The module it belongs to.
+    pub dso: DsoId,
+    /// The first address, in the module's addresses.
+    pub start: Addr,
+    /// One past the last address.
+    pub end: Addr,
+}
+
+/// A module: an ELF file, the kernel, a kernel module, a BPF function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dso {
+    /// The short name that `report` shows: the file name without its folder, `[kernel.kallsyms]`.
+    pub short_name: String,
+    /// The long name that `script` shows: the path.
+    pub long_name: String,
+}
+
+/// Distinct call chains, each a list of locations, the sampled function first, its callers after.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    starts: Vec<u64>,
+    frames: Vec<LocationId>,
+}
+
+impl Stacks {
+    /// Adds a chain and returns its id; the caller sees to distinctness.
+    pub fn push(&mut self, frames: impl IntoIterator<Item = LocationId>) -> StackId {
+        let id = u32::try_from(self.starts.len()).expect("fewer than 2^32 distinct stacks");
+        self.starts.push(self.frames.len() as u64);
+        self.frames.extend(frames);
+        StackId(id)
+    }
+
+    /// The chain of `id`, the sampled function first.
+    pub fn get(&self, StackId(id): StackId) -> &[LocationId] {
+        let id = id as usize;
+        let position = |idx: usize| self.starts.get(idx).and_then(|&it| usize::try_from(it).ok());
+        let Some(start) = position(id) else { return &[] };
+        self.frames.get(start..position(id + 1).unwrap_or(self.frames.len())).unwrap_or_default()
+    }
+
+    /// How many chains there are.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_read_back_by_its_id() {
+        let mut stacks = Stacks::default();
+        let one = stacks.push([LocationId(3), LocationId(1)]);
+        let none = stacks.push([]);
+        let two = stacks.push([LocationId(7)]);
+        assert_eq!(stacks.get(one), [LocationId(3), LocationId(1)]);
+        assert_eq!(stacks.get(none), []);
+        assert_eq!(stacks.get(two), [LocationId(7)]);
+        assert_eq!(stacks.get(StackId(9)), []);
+    }
+}
