@@ -1,0 +1,220 @@
+//! `perf_event_open(2)` and the ioctls on what it returns.
+
+use std::fmt;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
+use std::os::fd::FromRawFd;
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use perf_event_open_sys as perf;
+use perf_event_open_sys::ioctls;
+
+use super::Refused;
+use crate::units::Cpu;
+use crate::units::Tid;
+
+/// Whom an event watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// Every task that runs on one CPU.
+    Cpu(Cpu),
+    /// One task, while it runs on one CPU.
+    TaskOnCpu(Tid, Cpu),
+    /// One task, wherever it runs.
+    Task(Tid),
+}
+
+impl Target {
+    /// The `pid` and `cpu` arguments of `perf_event_open(2)`.
+    fn arguments(self) -> (i32, i32) {
+        let cpu_argument = |cpu: Cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX);
+        match self {
+            Self::Cpu(cpu) => (-1, cpu_argument(cpu)),
+            Self::TaskOnCpu(tid, cpu) => (tid.0, cpu_argument(cpu)),
+            Self::Task(tid) => (tid.0, -1),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
+            Self::TaskOnCpu(tid, cpu) => write!(f, "thread {tid} on CPU {cpu}"),
+            Self::Task(tid) => write!(f, "thread {tid}"),
+        }
+    }
+}
+
+/// An event that the kernel refused to open.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot open event `{event}` on {target}")]
+pub struct OpenError {
+    /// The event as the user named it.
+    pub event: String,
+    /// Whom it was to watch.
+    pub target: Target,
+    /// Why not.
+    #[source]
+    pub errno: Errno,
+}
+
+/// An open event, closed when dropped.
+#[derive(Debug)]
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// Opens the event that `attr` describes, an encoded `struct perf_event_attr`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `E2BIG` without asking it, if the size that `attr` claims is more
+    /// than there is.
+    pub fn open(attr: &[u8], target: Target) -> Result<Self, Errno> {
+        let claimed = attr.get(4..8).and_then(|it| it.try_into().ok()).map(u32::from_ne_bytes);
+        if !claimed.is_some_and(|size| 64 <= size && size as usize <= attr.len()) {
+            return Err(Errno::E2BIG);
+        }
+        let (pid, cpu) = target.arguments();
+        let flags = perf::bindings::PERF_FLAG_FD_CLOEXEC.into();
+        // The kernel writes its own size into `attr.size` when it refuses one with E2BIG.
+        let mut own = attr.to_vec();
+        // SAFETY: the kernel reads `attr.size` bytes and writes at most that field: the check
+        // above keeps both within `own`, which outlives the call, and `copy_struct_from_user()`
+        // needs no alignment.
+        let fd = unsafe { perf::perf_event_open(own.as_mut_ptr().cast(), pid, cpu, -1, flags) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: the call succeeded, so `fd` is open, and nothing else has seen it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Starts counting.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, as in all these calls.
+    pub fn enable(&self) -> Result<(), Refused> {
+        // SAFETY: the descriptor is open as long as `self`, and the argument is a plain integer.
+        done("enable an event", unsafe { ioctls::ENABLE(self.0.as_raw_fd(), 0) })
+    }
+
+    /// Stops counting.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn disable(&self) -> Result<(), Refused> {
+        // SAFETY: as in `enable`.
+        done("disable an event", unsafe { ioctls::DISABLE(self.0.as_raw_fd(), 0) })
+    }
+
+    /// Sends this event's records into the ring of `other`.
+    ///
+    /// The kernel refuses (`EINVAL`) another CPU, a per-task event without a CPU, another clock,
+    /// and a ring that is written backward. Source: `perf_event_set_output()` in
+    /// kernel/events/core.c.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_output(&self, other: &Self) -> Result<(), Refused> {
+        let ring = other.0.as_raw_fd();
+        // SAFETY: both descriptors are open as long as `self` and `other`.
+        done("redirect an event", unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring) })
+    }
+
+    /// Runs a BPF program at each occurrence of this event.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_bpf(&self, program: BorrowedFd<'_>) -> Result<(), Refused> {
+        let program = u32::try_from(program.as_raw_fd()).unwrap_or(u32::MAX);
+        // SAFETY: the descriptor is open as long as `self`; a wrong number is refused.
+        done("attach a program to an event", unsafe {
+            ioctls::SET_BPF(self.0.as_raw_fd(), program)
+        })
+    }
+
+    /// The id under which the event's records are found in the file.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn id(&self) -> Result<u64, Refused> {
+        let mut id = 0_u64;
+        // SAFETY: the kernel writes eight bytes to `id`, which outlives the call.
+        done("ask for an event's id", unsafe { ioctls::ID(self.0.as_raw_fd(), &raw mut id) })?;
+        Ok(id)
+    }
+
+    /// Reads the event's values, `words` of eight bytes as its `read_format` orders them.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `ENOSPC` where there is not room for all values.
+    pub fn read(&self, words: &mut [u64]) -> Result<usize, Refused> {
+        let mut bytes = vec![0_u8; size_of_val(words)];
+        let n = nix::unistd::read(&self.0, &mut bytes)
+            .map_err(|errno| Refused::new("read an event", errno))?;
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default();
+        }
+        Ok(n / 8)
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn done(call: &'static str, returned: i32) -> Result<(), Refused> {
+    if returned < 0 { Err(Refused::last(call)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `perf_event_attr` of the first size: a software event that is never read.
+    fn attr(kind: u32, config: u64) -> [u8; 64] {
+        let mut attr = [0; 64];
+        attr[..4].copy_from_slice(&kind.to_ne_bytes());
+        attr[4..8].copy_from_slice(&64_u32.to_ne_bytes());
+        attr[8..16].copy_from_slice(&config.to_ne_bytes());
+        // disabled, exclude_kernel, exclude_hv: what the most cautious setting allows.
+        attr[40] = 0b0110_0001;
+        attr
+    }
+
+    #[test]
+    fn an_attr_that_claims_more_than_there_is_never_reaches_the_kernel() {
+        let mut long = attr(1, 9);
+        long[4..8].copy_from_slice(&65_u32.to_ne_bytes());
+        let refused = EventFd::open(&long, Target::Task(Tid(0)));
+        assert_eq!(refused.err(), Some(Errno::E2BIG));
+        assert_eq!(EventFd::open(&[], Target::Task(Tid(0))).err(), Some(Errno::E2BIG));
+    }
+
+    #[test]
+    fn an_error_names_the_event_and_whom_it_was_to_watch() {
+        let error = OpenError {
+            event: "cycles:u".to_owned(),
+            target: Target::TaskOnCpu(Tid(7), Cpu(3)),
+            errno: Errno::ENOENT,
+        };
+        assert_eq!(error.to_string(), "cannot open event `cycles:u` on thread 7 on CPU 3");
+    }
+
+    #[test]
+    fn an_unknown_kind_of_event_is_refused_by_the_kernel() {
+        let refused = EventFd::open(&attr(0x7fff_fff0, 0), Target::Task(Tid(0)));
+        assert!(refused.is_err());
+    }
+}
