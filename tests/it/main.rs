@@ -1,0 +1,1 @@
+//! Tests of what a user or a reader of this repository sees, without a kernel's help.
