@@ -67,6 +67,10 @@ pub struct Group {
     pub event: EventIdx,
     /// The command name of the sampled thread at the time.
     pub comm: CommId,
+    /// The last command name that the thread `tid` had in the recording (of the generation that
+    /// was sampled, where its id was reused). Never keeps groups apart; perf sizes its columns by
+    /// it and shows it beside thread ids.
+    pub last_comm: CommId,
     /// The process; [`Keep::thread`] says whether it is kept apart, else that of the first sample.
     pub pid: Pid,
     /// The thread, likewise.
