@@ -1,1 +1,3 @@
 //! /proc, /sys, tracefs, files on disk.
+
+pub mod files;

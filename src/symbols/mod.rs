@@ -1,1 +1,76 @@
 //! Addresses to names.
+//!
+//! *In*: the bytes of an ELF file, of `/proc/kallsyms`, of a `perf-PID.map`. *Out*: immutable tables
+//! that answer "which symbol covers this address" by one binary search, and can be shared between
+//! threads. Names come out as they stand in the file; [`demangle`] is asked once for each distinct
+//! name that is shown.
+//!
+//! This stage opens no file: whoever has files implements [`Files`]. Which symbol wins where several
+//! share an address, and how far a symbol without a size reaches, follows `choose_best_symbol()` and
+//! `symbols__fixup_end()` in `tools/perf/util/symbol.c`, so that both tools print the same name.
+
+mod build_id;
+mod debug_files;
+mod demangle;
+mod elf;
+mod kallsyms;
+mod perf_map;
+mod plt;
+mod table;
+
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+
+pub use build_id::build_id_from_notes;
+pub use debug_files::DebugFile;
+pub use debug_files::debug_files;
+pub use demangle::MAX_DEMANGLED_BYTES;
+pub use demangle::demangle;
+pub use elf::DebugLink;
+pub use elf::ElfModule;
+pub use elf::Symbols;
+pub use kallsyms::Kallsyms;
+pub use kallsyms::KallsymsLine;
+pub use kallsyms::kallsyms_lines;
+pub use perf_map::PerfMap;
+pub use table::Binding;
+pub use table::Symbol;
+pub use table::SymbolIdx;
+pub use table::SymbolTable;
+
+/// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
+pub trait Files {
+    /// The bytes of one file, mapped or owned.
+    type Bytes: Deref<Target = [u8]>;
+
+    /// Opens `path`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says; a missing file makes its addresses print as `[unknown]`, once
+    /// counted, and is not fatal.
+    fn open(&self, path: &Path) -> io::Result<Self::Bytes>;
+}
+
+/// Why bytes gave no symbol table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are no ELF file, or its header or segments lie outside of it.
+    #[error("not a readable ELF file: {reason}")]
+    Elf {
+        /// What the ELF reader said.
+        reason: String,
+    },
+    /// Every address of a kallsyms text is zero: the kernel hid them from whoever read it
+    /// (`kptr_restrict`, `kallsyms_show_value()` in `kernel/ksyms_common.c`).
+    #[error("all {n_symbols} addresses in kallsyms are zero")]
+    HiddenAddresses {
+        /// How many lines it had.
+        n_symbols: u64,
+    },
+    /// A kallsyms text without a single symbol.
+    #[error("kallsyms holds no symbol")]
+    EmptyKallsyms,
+}

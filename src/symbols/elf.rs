@@ -1,0 +1,356 @@
+//! ELF files: which of their symbols count, and how file offsets become addresses.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::os::unix::ffi::OsStringExt as _;
+
+use object::Endianness;
+use object::FileKind;
+use object::elf;
+use object::read::SectionIndex;
+use object::read::elf::FileHeader;
+use object::read::elf::ProgramHeader as _;
+use object::read::elf::SectionHeader as _;
+use object::read::elf::SectionTable;
+use object::read::elf::Sym as _;
+use object::read::elf::SymbolTable as ElfSymbols;
+
+use super::Binding;
+use super::Error;
+use super::Symbol;
+use super::SymbolIdx;
+use super::SymbolTable;
+use super::build_id::build_id_in;
+use super::plt;
+use super::table::Builder;
+use super::table::Ends;
+use super::table::Kind;
+use super::table::New;
+use super::table::Overlap;
+use crate::units::Addr;
+use crate::units::BuildId;
+use crate::units::FileOffset;
+
+/// What `.gnu_debuglink` says: the file that the symbols were moved to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugLink {
+    /// Its name, without a directory.
+    pub file_name: OsString,
+    /// The CRC-32 of all its bytes.
+    pub crc: u32,
+}
+
+/// The symbols of an ELF file by link-time address, and how positions in the file map to these.
+///
+/// A sampled address belongs to a mapping, the mapping to a file: `pgoff + ip - start` is the
+/// position of the sampled byte in the file, and [`ElfModule::vaddr`] takes it from there. That is
+/// right for every layout: PIE or not, prelinked, `p_vaddr` different from `p_offset`.
+#[derive(Debug)]
+pub struct ElfModule {
+    table: SymbolTable,
+    segments: Vec<Segment>,
+    build_id: Option<BuildId>,
+    debug_link: Option<DebugLink>,
+    symbols: Symbols,
+}
+
+/// Which symbol tables an ELF file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbols {
+    /// A `.symtab`: all functions have names.
+    Full,
+    /// Only the `.dynsym` that the dynamic linker needs.
+    Dynamic,
+    /// None.
+    None,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file: Range<u64>,
+    vaddr: u64,
+    is_executable: bool,
+}
+
+impl ElfModule {
+    /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that
+    /// holds its `.symtab`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if either is no ELF file. One with damaged or missing symbol tables is a module
+    /// with fewer symbols.
+    pub fn parse(bytes: &[u8], debug: Option<&[u8]>) -> Result<Self, Error> {
+        match class(bytes)? {
+            Class::Elf32 => parse::<elf::FileHeader32<Endianness>>(bytes, debug),
+            Class::Elf64 => parse::<elf::FileHeader64<Endianness>>(bytes, debug),
+        }
+    }
+
+    /// The link-time address of the byte at `at` in the file, if it was mapped from there.
+    ///
+    /// A segment covers what it has in the file, not what it has in memory: a large `.bss` reaches
+    /// over the file offsets of the segments behind it. Code wins over data.
+    pub fn vaddr(&self, at: FileOffset) -> Option<Addr> {
+        let mut covering = self.segments.iter().filter(|it| it.file.contains(&at.0));
+        let first = covering.clone().next()?;
+        let segment = covering.find(|it| it.is_executable).unwrap_or(first);
+        Some(Addr(segment.vaddr.wrapping_add(at.0.wrapping_sub(segment.file.start))))
+    }
+
+    /// The symbol that covers the link-time address `addr`.
+    pub fn find(&self, addr: Addr) -> Option<SymbolIdx> {
+        self.table.find(addr)
+    }
+
+    /// The symbol at `idx`, at link-time addresses.
+    pub fn symbol(&self, idx: SymbolIdx) -> Option<Symbol<'_>> {
+        self.table.symbol(idx)
+    }
+
+    /// All its symbols.
+    pub fn table(&self) -> &SymbolTable {
+        &self.table
+    }
+
+    /// The build id of the file that was mapped.
+    pub fn build_id(&self) -> Option<BuildId> {
+        self.build_id
+    }
+
+    /// Where the file that was mapped says its symbols are.
+    pub fn debug_link(&self) -> Option<&DebugLink> {
+        self.debug_link.as_ref()
+    }
+
+    /// Which symbol tables the file that was mapped has.
+    pub fn symbols(&self) -> Symbols {
+        self.symbols
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Elf32,
+    Elf64,
+}
+
+fn class(bytes: &[u8]) -> Result<Class, Error> {
+    match FileKind::parse(bytes) {
+        Ok(FileKind::Elf32) => Ok(Class::Elf32),
+        Ok(FileKind::Elf64) => Ok(Class::Elf64),
+        Ok(_) => Err(Error::Elf { reason: "another kind of object file".to_owned() }),
+        Err(err) => Err(unreadable(&err)),
+    }
+}
+
+fn unreadable(err: &object::read::Error) -> Error {
+    Error::Elf { reason: err.to_string() }
+}
+
+fn parse<E: FileHeader<Endian = Endianness>>(
+    bytes: &[u8],
+    debug: Option<&[u8]>,
+) -> Result<ElfModule, Error> {
+    let file = File::<E>::parse(bytes)?;
+    let debug = debug.map(File::<E>::parse).transpose()?;
+    let mut builder = Builder::default();
+    let (full, dynamic) = (file.symbols(elf::SHT_SYMTAB), file.symbols(elf::SHT_DYNSYM));
+    let symbols = match (&full, &dynamic) {
+        (Some(_), _) => Symbols::Full,
+        (None, Some(_)) => Symbols::Dynamic,
+        (None, None) => Symbols::None,
+    };
+    match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
+        // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
+        Some((debug, table)) => debug.add_symbols(&table, &mut builder),
+        None => {
+            for table in [&full, &dynamic].into_iter().flatten() {
+                file.add_symbols(table, &mut builder);
+            }
+        }
+    }
+    plt::add_symbols(&file, &mut builder);
+    Ok(ElfModule {
+        table: builder.build(Overlap::Innermost),
+        segments: file.segments(),
+        build_id: file.build_id(),
+        debug_link: file.debug_link(),
+        symbols,
+    })
+}
+
+/// An ELF file with what is needed to read its tables.
+#[derive(Debug)]
+pub(super) struct File<'data, E: FileHeader> {
+    pub(super) bytes: &'data [u8],
+    pub(super) header: &'data E,
+    pub(super) endian: E::Endian,
+    pub(super) sections: SectionTable<'data, E>,
+}
+
+impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
+    fn parse(bytes: &'data [u8]) -> Result<Self, Error> {
+        let header = E::parse(bytes).map_err(|err| unreadable(&err))?;
+        let endian = header.endian().map_err(|err| unreadable(&err))?;
+        let sections = header.sections(endian, bytes).unwrap_or_default();
+        Ok(Self { bytes, header, endian, sections })
+    }
+
+    /// The section called `name`.
+    pub(super) fn section(&self, name: &str) -> Option<(SectionIndex, &'data E::SectionHeader)> {
+        self.sections.section_by_name(self.endian, name.as_bytes())
+    }
+
+    /// The bytes of `section`, none if it has none in the file.
+    pub(super) fn section_bytes(&self, section: &E::SectionHeader) -> &'data [u8] {
+        section.data(self.endian, self.bytes).unwrap_or_default()
+    }
+
+    fn symbols(&self, sh_type: u32) -> Option<ElfSymbols<'data, E>> {
+        let table = self.sections.symbols(self.endian, self.bytes, sh_type).ok()?;
+        (!table.is_empty()).then_some(table)
+    }
+
+    /// Adds the symbols of `table` that can name code or data, and settles ends and aliases.
+    fn add_symbols(&self, table: &ElfSymbols<'data, E>, builder: &mut Builder) {
+        let endian = self.endian;
+        let places: Vec<Place> = self.sections.iter().map(|section| self.place(section)).collect();
+        let machine = self.header.e_machine(endian);
+        for (idx, symbol) in table.enumerate() {
+            if symbol.st_name(endian) == 0 {
+                continue;
+            }
+            let (kind, is_label) = match symbol.st_type() {
+                elf::STT_FUNC | elf::STT_OBJECT => (Kind::Typed, false),
+                elf::STT_GNU_IFUNC => (Kind::Ifunc, false),
+                elf::STT_NOTYPE => (Kind::Label, true),
+                _ => continue,
+            };
+            let hidden = matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
+            if is_label && hidden {
+                continue;
+            }
+            // Undefined, absolute and common symbols have no section.
+            let Ok(Some(section)) = table.symbol_section(endian, symbol, idx) else { continue };
+            match places.get(section.0) {
+                Some(Place::TextOrData) => {}
+                Some(Place::OtherMemory) if !is_label => {}
+                _ => continue,
+            }
+            let Ok(name) = table.symbol_name(endian, symbol) else { continue };
+            if is_mapping_symbol(machine, name) {
+                continue;
+            }
+            let binding = match symbol.st_bind() {
+                elf::STB_LOCAL => Binding::Local,
+                elf::STB_WEAK => Binding::Weak,
+                _ => Binding::Global,
+            };
+            let mut start: u64 = symbol.st_value(endian).into();
+            if machine == elf::EM_ARM && kind != Kind::Label {
+                // The lowest bit says that the function is Thumb code.
+                start &= !1;
+            }
+            let size: u64 = symbol.st_size(endian).into();
+            builder.push(name, New { start, size, binding, kind, group: 0 });
+        }
+        builder.fix_up(Ends::Next);
+    }
+
+    fn place(&self, section: &E::SectionHeader) -> Place {
+        let flags: u64 = section.sh_flags(self.endian).into();
+        if flags & u64::from(elf::SHF_ALLOC) == 0 {
+            return Place::NoMemory;
+        }
+        let name = self.sections.section_name(self.endian, section).unwrap_or_default();
+        let has = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
+        if has(b"text") || has(b"data") { Place::TextOrData } else { Place::OtherMemory }
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        let endian = self.endian;
+        let headers = self.header.program_headers(endian, self.bytes).unwrap_or_default();
+        let loaded: Vec<Segment> = headers
+            .iter()
+            .filter(|it| it.p_type(endian) == elf::PT_LOAD)
+            .map(|it| {
+                let (start, len): (u64, u64) = it.file_range(endian);
+                Segment {
+                    file: start..start.saturating_add(len),
+                    vaddr: it.p_vaddr(endian).into(),
+                    is_executable: it.p_flags(endian) & elf::PF_X != 0,
+                }
+            })
+            .collect();
+        if !loaded.is_empty() {
+            return loaded;
+        }
+        // Files that a JIT compiler's agent writes may have sections only.
+        let sections = self.sections.iter().filter_map(|section| {
+            let flags: u64 = section.sh_flags(endian).into();
+            let (start, len) = section.file_range(endian)?;
+            (flags & u64::from(elf::SHF_ALLOC) != 0).then(|| Segment {
+                file: start..start.saturating_add(len),
+                vaddr: section.sh_addr(endian).into(),
+                is_executable: flags & u64::from(elf::SHF_EXECINSTR) != 0,
+            })
+        });
+        sections.collect()
+    }
+
+    fn build_id(&self) -> Option<BuildId> {
+        let endian = self.endian;
+        let of_sections = self
+            .sections
+            .iter()
+            .filter(|it| it.sh_type(endian) == elf::SHT_NOTE)
+            .find_map(|it| build_id_in(self.section_bytes(it), endian));
+        of_sections.or_else(|| {
+            let headers = self.header.program_headers(endian, self.bytes).unwrap_or_default();
+            headers
+                .iter()
+                .filter(|it| it.p_type(endian) == elf::PT_NOTE)
+                .filter_map(|it| it.data(endian, self.bytes).ok())
+                .find_map(|notes| build_id_in(notes, endian))
+        })
+    }
+
+    /// The name, a zero, padding to a multiple of four from the section's own start, the CRC.
+    fn debug_link(&self) -> Option<DebugLink> {
+        let (_, section) = self.section(".gnu_debuglink")?;
+        let bytes = self.section_bytes(section);
+        let len = bytes.iter().position(|&byte| byte == 0)?;
+        let crc_at = len.checked_add(1)?.checked_next_multiple_of(4)?;
+        let crc = *bytes.get(crc_at..)?.first_chunk::<4>()?;
+        let crc = match self.endian {
+            Endianness::Little => u32::from_le_bytes(crc),
+            Endianness::Big => u32::from_be_bytes(crc),
+        };
+        let name = bytes.get(..len).filter(|it| !it.is_empty() && !it.contains(&b'/'))?;
+        Some(DebugLink { file_name: OsString::from_vec(name.to_vec()), crc })
+    }
+}
+
+/// Where the symbols of a section lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Not in memory: `.gnu.warning.*` and the like.
+    NoMemory,
+    /// In memory, in a section where a label may stand for code or data.
+    TextOrData,
+    /// In memory, in another section.
+    OtherMemory,
+}
+
+/// Whether `name` marks the start of code or data within a function, as assemblers of these machines
+/// write.
+fn is_mapping_symbol(machine: u16, name: &[u8]) -> bool {
+    match (machine, name) {
+        (elf::EM_ARM | elf::EM_AARCH64, [b'$', b'a' | b'd' | b't' | b'x', rest @ ..]) => {
+            matches!(rest, [] | [b'.', ..])
+        }
+        (elf::EM_RISCV, [b'$', b'd' | b'x', ..]) => true,
+        _ => false,
+    }
+}
