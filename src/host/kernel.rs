@@ -1,0 +1,177 @@
+//! Where the kernel and its modules lie in memory.
+
+use std::collections::HashMap;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+
+use super::note;
+use crate::units::Addr;
+use crate::units::BuildId;
+
+/// The kernel's own text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelText {
+    /// The symbol at the first address: `_text`, or `_stext` where there is no such symbol.
+    pub symbol: String,
+    /// The first address.
+    pub start: Addr,
+    /// The address behind the last.
+    pub end: Addr,
+    /// The kernel's build id.
+    pub build_id: Option<BuildId>,
+}
+
+/// A loaded module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The path of its file or, where that is not known, its name in brackets.
+    pub path: String,
+    /// The first address.
+    pub start: Addr,
+    /// The size in bytes.
+    pub len: u64,
+    /// Its build id.
+    pub build_id: Option<BuildId>,
+}
+
+/// The running kernel's text, or `None` where its addresses are hidden from us.
+pub fn text() -> Option<KernelText> {
+    let file = File::open("/proc/kallsyms").ok()?;
+    // The kernel hands out a page a read; the buffer only saves the calls.
+    let found = find_text(&mut BufReader::with_capacity(1 << 16, file)).ok()??;
+    let build_id = fs::read("/sys/kernel/notes").ok().and_then(|it| note::of_notes(&it));
+    Some(KernelText { build_id, ..found })
+}
+
+/// The loaded modules, or none where their addresses are hidden from us.
+pub fn modules() -> Vec<Module> {
+    let Ok(list) = fs::read_to_string("/proc/modules") else { return Vec::new() };
+    let release = nix::sys::utsname::uname().ok();
+    let release = release.as_ref().and_then(|it| it.release().to_str()).unwrap_or_default();
+    let folder = format!("/lib/modules/{release}");
+    let dependencies = fs::read_to_string(format!("{folder}/modules.dep")).unwrap_or_default();
+    let mut modules = parse_modules(&list, &parse_paths(&dependencies, &folder));
+    for (name, module) in &mut modules {
+        let notes = format!("/sys/module/{name}/notes/.note.gnu.build-id");
+        module.build_id = fs::read(Path::new(&notes)).ok().and_then(|it| note::of_notes(&it));
+    }
+    modules.into_iter().map(|(_, module)| module).collect()
+}
+
+/// The text's bounds among the symbols of `/proc/kallsyms`, which are in the order of addresses
+/// but for those of modules and BPF programs at the end.
+fn find_text(symbols: &mut dyn BufRead) -> io::Result<Option<KernelText>> {
+    let mut first: Option<KernelText> = None;
+    let mut line = Vec::new();
+    while symbols.read_until(b'\n', &mut line)? != 0 {
+        let symbol = str::from_utf8(&line).ok().and_then(parse_symbol);
+        match (symbol, &mut first) {
+            (Some((addr, name @ ("_text" | "_stext"))), found) => {
+                let is_better = match found {
+                    None => true,
+                    Some(it) => name == "_text" && it.symbol == "_stext",
+                };
+                // A hidden address reads as 0.
+                if addr != 0 && is_better {
+                    *found = Some(KernelText {
+                        symbol: name.to_owned(),
+                        start: Addr(addr),
+                        end: Addr(addr),
+                        build_id: None,
+                    });
+                }
+            }
+            (Some((addr, "_etext")), Some(text)) if text.start < Addr(addr) => {
+                text.end = Addr(addr);
+                return Ok(first);
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+/// Address and name of a line `ffffffff81000000 T _text`.
+fn parse_symbol(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let addr = u64::from_str_radix(words.next()?, 16).ok()?;
+    Some((addr, words.nth(1)?))
+}
+
+/// Names and modules of `/proc/modules`: `NAME SIZE USES DEPENDS STATE ADDRESS`.
+fn parse_modules(list: &str, paths: &HashMap<String, String>) -> Vec<(String, Module)> {
+    let module = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?;
+        let len = words.next()?.parse().ok()?;
+        let start = u64::from_str_radix(words.nth(3)?.trim_start_matches("0x"), 16).ok()?;
+        let path = paths.get(name).cloned().unwrap_or_else(|| format!("[{name}]"));
+        let module = Module { path, start: Addr(start), len, build_id: None };
+        (start != 0).then(|| (name.to_owned(), module))
+    };
+    list.lines().filter_map(module).collect()
+}
+
+/// By module name, the files that `modules.dep` lists: `kernel/net/8021q/8021q.ko.xz: DEPENDS`.
+///
+/// A module's name has `_` where its file's may have `-`.
+fn parse_paths(dependencies: &str, folder: &str) -> HashMap<String, String> {
+    let entry = |line: &str| {
+        let (path, _) = line.split_once(':')?;
+        let file = path.rsplit('/').next()?;
+        let (name, _) = file.split_once(".ko")?;
+        Some((name.replace('-', "_"), format!("{folder}/{path}")))
+    };
+    dependencies.lines().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(symbols: &str, want: Option<(&str, u64, u64)>) {
+        let text = find_text(&mut symbols.as_bytes()).unwrap();
+        let text = text.as_ref().map(|it| (it.symbol.as_str(), it.start.0, it.end.0));
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn the_text_runs_from_text_to_etext() {
+        check(
+            "ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000010 t a\n\
+             ffffffff822090c8 T _etext\nffffffffc0000000 t x\t[m]\n",
+            Some(("_text", 0xffff_ffff_8100_0000, 0xffff_ffff_8220_90c8)),
+        );
+        check("1000 T _stext\n2000 T _etext\n", Some(("_stext", 0x1000, 0x2000)));
+    }
+
+    #[test]
+    fn hidden_addresses_are_no_text() {
+        check("0000000000000000 T _text\n0000000000000000 T _etext\n", None);
+        check("1000 T _text\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn a_module_is_its_file_or_its_name_in_brackets() {
+        let paths = parse_paths("kernel/net/snd-hda.ko.xz: kernel/x.ko\n", "/lib/modules/6");
+        let list = "snd_hda 4096 1 a,b, Live 0xffffffffc0100000\nnew 8 0 - Live 0xffffffffc0200000 (O)\n\
+                    hidden 8 0 - Live 0x0000000000000000\n";
+        let modules = parse_modules(list, &paths);
+        let modules: Vec<_> =
+            modules.iter().map(|(_, it)| (it.path.as_str(), it.start.0, it.len)).collect();
+        assert_eq!(
+            modules,
+            [
+                ("/lib/modules/6/kernel/net/snd-hda.ko.xz", 0xffff_ffff_c010_0000, 4096),
+                ("[new]", 0xffff_ffff_c020_0000, 8),
+            ]
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Who runs, under which name, with which files in memory: `/proc`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::fs::File;
+use std::path::Path;
+use std::path::PathBuf;
+
+use super::note;
+use crate::units::Addr;
+use crate::units::BuildId;
+use crate::units::Pid;
+use crate::units::Tid;
+
+/// A thread that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its process.
+    pub pid: Pid,
+    /// Itself.
+    pub tid: Tid,
+    /// The process that made its process.
+    pub ppid: Pid,
+    /// Its name, at most 15 bytes.
+    pub comm: Vec<u8>,
+    /// Whether it is the kernel's own and has no memory of its own.
+    pub is_kernel_thread: bool,
+    /// Whether it has ended and only its parent has not noticed.
+    pub is_zombie: bool,
+}
+
+/// A stretch of a process's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The first address.
+    pub start: Addr,
+    /// The address behind the last.
+    pub end: Addr,
+    /// The offset in the file, in bytes.
+    pub offset: u64,
+    /// `PROT_*`.
+    pub prot: u32,
+    /// `MAP_SHARED` or `MAP_PRIVATE`.
+    pub flags: u32,
+    /// Major and minor number of the file's device.
+    pub device: (u32, u32),
+    /// The file's inode.
+    pub inode: u64,
+    /// The path as the kernel shows it; empty for anonymous memory.
+    pub path: Vec<u8>,
+}
+
+impl Mapping {
+    /// Whether code can run in it.
+    pub fn is_executable(&self) -> bool {
+        self.prot & PROT_EXEC != 0
+    }
+}
+
+const PROT_READ: u32 = 1;
+const PROT_WRITE: u32 = 2;
+const PROT_EXEC: u32 = 4;
+const MAP_SHARED: u32 = 1;
+const MAP_PRIVATE: u32 = 2;
+/// `PF_KTHREAD` of the kernel's `include/linux/sched.h`, as the flags in `/proc/PID/stat` show it.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The processes that run, by number.
+pub fn all() -> Vec<Pid> {
+    numbers(Path::new("/proc")).into_iter().map(Pid).collect()
+}
+
+/// The threads of a process, its leader first; none where the process is gone.
+pub fn threads(pid: Pid) -> Vec<Tid> {
+    numbers(Path::new(&format!("/proc/{pid}/task"))).into_iter().map(Tid).collect()
+}
+
+/// The process of a thread, or `None` where it is gone.
+pub fn process_of(tid: Tid) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let tgid = status.lines().find_map(|it| it.strip_prefix("Tgid:"))?;
+    tgid.trim().parse().ok().map(Pid)
+}
+
+/// A thread of `pid`, or `None` where it is gone.
+pub fn task(pid: Pid, tid: Tid) -> Option<Task> {
+    parse_stat(pid, tid, &fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+}
+
+/// What `pid` has in memory; nothing where it is gone or hidden from us.
+pub fn mappings(pid: Pid) -> Vec<Mapping> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.split(|&it| it == b'\n').filter_map(parse_mapping).collect()
+}
+
+/// The build ids of mapped files, each file read once.
+#[derive(Debug, Default)]
+pub struct BuildIds {
+    known: HashMap<((u32, u32), u64), Option<BuildId>>,
+}
+
+impl BuildIds {
+    /// The build id of the file behind `mapping` of `pid`, if it has one.
+    pub fn of(&mut self, pid: Pid, mapping: &Mapping) -> Option<BuildId> {
+        if mapping.inode == 0 {
+            return None;
+        }
+        let read = || note::of_file(open(pid, mapping)?);
+        *self.known.entry((mapping.device, mapping.inode)).or_insert_with(read)
+    }
+}
+
+/// The very file that is mapped, whatever its path leads to by now or in our own namespace.
+fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+    let (start, end) = (mapping.start, mapping.end);
+    // Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
+    let by_address = File::open(format!("/proc/{pid}/map_files/{start}-{end}"));
+    by_address.or_else(|_| File::open(path_in_root(pid, mapping))).ok()
+}
+
+fn path_in_root(pid: Pid, mapping: &Mapping) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+
+    let path = Path::new(std::ffi::OsStr::from_bytes(&mapping.path));
+    let mut whole = PathBuf::from(format!("/proc/{pid}/root"));
+    whole.push(path.strip_prefix("/").unwrap_or(path));
+    whole
+}
+
+/// The entries of a folder whose names are numbers, ascending.
+fn numbers(folder: &Path) -> Vec<i32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let mut numbers: Vec<_> = entries.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// `PID (COMM) STATE PPID ...`, where the name may hold anything, parentheses included.
+///
+/// Source: `proc_pid_stat(5)`.
+fn parse_stat(pid: Pid, tid: Tid, stat: &[u8]) -> Option<Task> {
+    let open = stat.iter().position(|&it| it == b'(')?;
+    let close = stat.iter().rposition(|&it| it == b')')?;
+    let comm = stat.get(open + 1..close)?.to_vec();
+    let mut words = str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace();
+    let is_zombie = matches!(words.next()?, "Z" | "X" | "x");
+    let ppid = Pid(words.next()?.parse().ok()?);
+    // Process group, session, terminal, its process group; then the flags.
+    let flags: u64 = words.nth(4)?.parse().ok()?;
+    let is_kernel_thread = flags & KERNEL_THREAD != 0;
+    Some(Task { pid, tid, ppid, comm, is_kernel_thread, is_zombie })
+}
+
+/// `START-END PERMS OFFSET MAJ:MIN INODE   PATH`, the path with a newline as `\012`.
+///
+/// Source: `proc_pid_maps(5)`.
+fn parse_mapping(line: &[u8]) -> Option<Mapping> {
+    let mut rest = line;
+    let mut word = || {
+        let len = rest.iter().position(|&it| it == b' ').unwrap_or(rest.len());
+        let (word, left) = rest.split_at(len);
+        rest = left.get(1..).unwrap_or_default();
+        str::from_utf8(word).ok()
+    };
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = word()?.split_once('-')?;
+    let (start, end) = (Addr(hex(start)?), Addr(hex(end)?));
+    let perms = word()?.as_bytes();
+    let offset = hex(word()?)?;
+    let (major, minor) = word()?.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode = word()?.parse().ok()?;
+    let prot = [(b'r', PROT_READ), (b'w', PROT_WRITE), (b'x', PROT_EXEC)];
+    let prot = perms.iter().zip(prot).map(|(&it, (c, bit))| if it == c { bit } else { 0 }).sum();
+    let flags = if perms.get(3) == Some(&b's') { MAP_SHARED } else { MAP_PRIVATE };
+    let blanks = rest.iter().position(|&it| it != b' ').unwrap_or(rest.len());
+    let path = unescape(rest.get(blanks..).unwrap_or_default());
+    Some(Mapping { start, end, offset, prot, flags, device, inode, path })
+}
+
+fn unescape(path: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((&byte, after)) = rest.split_first() {
+        if let Some(after) = rest.strip_prefix(b"\\012") {
+            whole.push(b'\n');
+            rest = after;
+        } else {
+            whole.push(byte);
+            rest = after;
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_parentheses_blanks_and_any_byte() {
+        let stat = b"7 (a) (b \xff) S 3 7 7 0 -1 4194304 1 2\n";
+        let task = parse_stat(Pid(7), Tid(8), stat).unwrap();
+        assert_eq!(task.comm, b"a) (b \xff");
+        assert_eq!((task.ppid, task.is_kernel_thread, task.is_zombie), (Pid(3), false, false));
+    }
+
+    #[test]
+    fn kernel_threads_and_zombies_are_told_apart() {
+        let kernel = parse_stat(Pid(2), Tid(2), b"2 (kthreadd) S 0 0 0 0 -1 2129984 0").unwrap();
+        assert!(kernel.is_kernel_thread && !kernel.is_zombie);
+        let dead = parse_stat(Pid(2), Tid(2), b"2 (x) Z 1 0 0 0 -1 4228172 0").unwrap();
+        assert!(!dead.is_kernel_thread && dead.is_zombie);
+        assert_eq!(parse_stat(Pid(2), Tid(2), b"2 (x) Z"), None);
+    }
+
+    #[track_caller]
+    fn check(line: &str, prot: u32, flags: u32, path: &[u8]) -> Mapping {
+        let mapping = parse_mapping(line.as_bytes()).unwrap();
+        assert_eq!((mapping.prot, mapping.flags, &*mapping.path), (prot, flags, path));
+        mapping
+    }
+
+    #[test]
+    fn a_line_of_maps_is_a_mapping() {
+        let line = "55d06ca2f000-55d06caf0000 r-xp 0002f000 fe:00 393276                     /usr/bin/bash";
+        let mapping = check(line, PROT_READ | PROT_EXEC, MAP_PRIVATE, b"/usr/bin/bash");
+        assert_eq!((mapping.start, mapping.end), (Addr(0x55d0_6ca2_f000), Addr(0x55d0_6caf_0000)));
+        assert_eq!((mapping.offset, mapping.device, mapping.inode), (0x2f000, (0xfe, 0), 393_276));
+        assert!(mapping.is_executable());
+    }
+
+    #[test]
+    fn a_path_keeps_its_blanks_and_gets_its_newlines_back() {
+        let prefix = "1000-2000 rw-s 00000000 00:01 9 ";
+        check(&format!("{prefix}  /a b\\012c (deleted)"), 3, MAP_SHARED, b"/a b\nc (deleted)");
+        check("1000-2000 ---p 00000000 00:00 0 ", 0, MAP_PRIVATE, b"");
+        check("1000-2000 --xp 00000000 00:00 0", 4, MAP_PRIVATE, b"");
+    }
+
+    #[test]
+    fn what_is_no_mapping_is_none() {
+        for line in ["", "x", "1000-2000", "1000-zz r-xp 0 00:00 0", "1-2 r-xp 0 0 0"] {
+            assert_eq!(parse_mapping(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_there_with_its_own_build_id_or_none() {
+        let pid = Pid(std::process::id().cast_signed());
+        assert!(all().contains(&pid));
+        assert!(threads(pid).contains(&Tid(pid.0)));
+        assert_eq!(process_of(Tid(pid.0)), Some(pid));
+        let own = mappings(pid).into_iter().find(Mapping::is_executable).unwrap();
+        let path = std::env::current_exe().unwrap();
+        let mut ids = BuildIds::default();
+        assert_eq!(ids.of(pid, &own), note::of_file(File::open(path).unwrap()));
+    }
+}
