@@ -13,6 +13,7 @@
 )]
 
 mod attr;
+pub mod bpf_info;
 mod cursor;
 mod header;
 mod input;
