@@ -1,1 +1,37 @@
-//! The kernel's BPF side.
+//! The kernel's BPF side: the programs that are loaded, their names, types and metadata.
+//!
+//! In come ids, out come [`Program`]s with everything that the kernel tells of them, fetched while
+//! they live. A program that is gone, refused or odd is counted and never costs another one its
+//! place. No descriptor outlives the question it was opened for, since holding one delays the
+//! unload of a program.
+
+mod btfs;
+mod kallsyms;
+mod metadata;
+mod programs;
+
+pub use kallsyms::KernelText;
+pub use kallsyms::bpf_text;
+pub use metadata::MetadataEntry;
+pub use programs::Function;
+pub use programs::Program;
+pub use programs::Programs;
+pub use programs::Skipped;
+
+use nix::errno::Errno;
+
+/// Why nothing at all is known of the loaded programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This kernel does not list BPF programs, so there is nothing to be missed.
+    #[error("this kernel does not list BPF programs")]
+    Absent,
+    /// The caller may not ask.
+    #[error("cannot list the loaded BPF programs")]
+    Refused {
+        /// What the kernel said.
+        #[source]
+        errno: Errno,
+    },
+}

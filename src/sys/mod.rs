@@ -5,6 +5,7 @@
 //! nothing and prints nothing: a refusal is an `Errno` with the call that met it.
 #![allow(unsafe_code, reason = "this is where the system calls are")]
 
+pub mod bpf;
 pub mod map;
 pub mod perf_event;
 pub mod ring;
