@@ -1,3 +1,5 @@
 //! Records to timeline to resolved samples.
 
 pub mod resolved;
+pub mod spans;
+pub mod timeline;

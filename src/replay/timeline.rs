@@ -1,0 +1,552 @@
+//! What the recorded machine looked like at any moment: names, mappings, kernel symbols.
+//!
+//! In come facts in the order of time, out comes an immutable index that any number of threads
+//! may ask, in any order: nothing here depends on which samples were looked at before.
+
+use rustc_hash::FxHashMap;
+
+use crate::units::BuildId;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::resolved::CommId;
+use super::spans::Moment;
+use super::spans::Spans;
+use super::spans::SpansBuilder;
+
+/// An index into [`Timeline::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// An index into [`Timeline::mappings`] or [`Timeline::ksymbols`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// A mapping of a file or of the kernel.
+    Mapping(u32),
+    /// A kernel symbol that came by `KSYMBOL`.
+    Ksymbol(u32),
+}
+
+/// A file that was mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MappedFile {
+    /// The path as recorded.
+    pub path: Vec<u8>,
+    /// The build id, where the record has one.
+    pub build_id: Option<BuildId>,
+}
+
+/// What a mapping maps: all mappings of the same file at the same distance are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mapping {
+    /// The file.
+    pub file: FileId,
+    /// What to subtract from an address to get the offset in the file; wraps.
+    pub bias: u64,
+    /// The process whose private code this is, for mappings of no file; 0 else.
+    pub jit_pid: Pid,
+    /// Whether it belongs to the kernel.
+    pub is_kernel: bool,
+    /// Whether code may run there.
+    pub is_executable: bool,
+}
+
+/// A kernel symbol from a `KSYMBOL` record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSymbol {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The first address.
+    pub start: u64,
+    /// One past the last address, as the record has it.
+    pub end: u64,
+}
+
+/// Something that changed the state of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A mapping came.
+    Map {
+        /// The process; `None` for the kernel.
+        pid: Option<Pid>,
+        /// The first address.
+        start: u64,
+        /// One past the last address.
+        end: u64,
+        /// What it maps.
+        mapping: Mapping,
+    },
+    /// A thread has a name.
+    Comm {
+        /// The process.
+        pid: Pid,
+        /// The thread.
+        tid: Tid,
+        /// The name.
+        comm: CommId,
+        /// Whether it came by exec, which leaves no mapping in place.
+        is_exec: bool,
+    },
+    /// A thread or process began.
+    Fork {
+        /// The process.
+        pid: Pid,
+        /// Its parent; the same for a thread.
+        ppid: Pid,
+        /// The thread.
+        tid: Tid,
+        /// The thread that made it.
+        ptid: Tid,
+        /// Whether the mappings follow, so that none are inherited.
+        is_exec: bool,
+    },
+    /// A kernel symbol came.
+    Register(KernelSymbol),
+    /// The kernel symbol that begins at an address went.
+    Unregister(u64),
+}
+
+/// The state of the recorded machine at any moment.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    processes: FxHashMap<Pid, Vec<Generation>>,
+    spaces: Vec<Space>,
+    threads: FxHashMap<Tid, Vec<(Moment, CommId)>>,
+    kernel_maps: Spans,
+    kernel_symbols: Spans,
+    mappings: Vec<Mapping>,
+    ksymbols: Vec<KernelSymbol>,
+}
+
+/// A process from one fork or exec to the next that uses its id.
+#[derive(Clone, Copy, Debug)]
+struct Generation {
+    from: Moment,
+    space: u32,
+}
+
+/// An address space: what was mapped in it, over what it had from its parent at its beginning.
+#[derive(Debug, Default)]
+struct Space {
+    own: Spans,
+    parent: Option<(u32, Moment)>,
+}
+
+/// What to know of a process at a moment, and how long it stays the same.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessAt {
+    space: Option<u32>,
+    /// Distinguishes states: equal versions resolve every address alike.
+    pub version: [u32; 4],
+    /// From when on this holds.
+    pub from: Moment,
+    /// Until when.
+    pub until: Moment,
+}
+
+/// The longest chain of parents that a lookup follows; beyond it the parent's state is copied.
+const MAX_DEPTH: u32 = 8;
+
+impl Timeline {
+    /// An index of `facts`, which are in order, and of `late` ones, which came without a time after
+    /// the first sample: they describe the last generation of their process, back to its beginning,
+    /// beneath everything that has a time.
+    pub fn new(facts: Vec<(Moment, Fact)>, late: Vec<Fact>) -> Self {
+        let mut builder = Builder::new(&facts, late);
+        for (now, fact) in facts {
+            builder.apply(now, fact);
+        }
+        builder.finish()
+    }
+
+    /// The mapping with this index.
+    pub fn mapping(&self, idx: u32) -> Mapping {
+        self.mappings[idx as usize]
+    }
+
+    /// The kernel symbol with this index.
+    pub fn ksymbol(&self, idx: u32) -> &KernelSymbol {
+        &self.ksymbols[idx as usize]
+    }
+
+    /// The command name of `tid` at `moment`, from when and until when it holds; `None` where
+    /// nothing told it.
+    pub fn comm(&self, tid: Tid, moment: Moment) -> (Option<CommId>, Moment, Moment) {
+        let Some(comms) = self.threads.get(&tid) else {
+            return (None, Moment::START, Moment::END);
+        };
+        let idx = comms.partition_point(|(from, _)| *from <= moment);
+        let until = comms.get(idx).map_or(Moment::END, |(from, _)| *from);
+        match idx.checked_sub(1).map(|idx| comms[idx]) {
+            Some((from, comm)) => (Some(comm), from, until),
+            None => (None, Moment::START, until),
+        }
+    }
+
+    /// The last command name of `tid`.
+    pub fn last_comm(&self, tid: Tid) -> Option<CommId> {
+        self.threads.get(&tid)?.last().map(|(_, comm)| *comm)
+    }
+
+    /// The address space of `pid` at `moment`, and the kernel's state with it.
+    pub fn process(&self, pid: Pid, moment: Moment) -> ProcessAt {
+        let (kernel_version, mut from, mut until) = self.kernel_symbols.version(moment);
+        let narrow = |from: &mut Moment, until: &mut Moment, other: (Moment, Moment)| {
+            *from = (*from).max(other.0);
+            *until = (*until).min(other.1);
+        };
+        let (maps_version, maps_from, maps_until) = self.kernel_maps.version(moment);
+        narrow(&mut from, &mut until, (maps_from, maps_until));
+        let generations = self.processes.get(&pid).map(Vec::as_slice).unwrap_or_default();
+        let idx = generations.partition_point(|it| it.from <= moment);
+        if let Some(next) = generations.get(idx) {
+            until = until.min(next.from);
+        }
+        let Some(generation) = idx.checked_sub(1).map(|idx| generations[idx]) else {
+            let version = [u32::MAX, 0, kernel_version, maps_version];
+            return ProcessAt { space: None, version, from, until };
+        };
+        let (own_version, own_from, own_until) =
+            self.spaces[generation.space as usize].own.version(moment);
+        narrow(&mut from, &mut until, (own_from.max(generation.from), own_until));
+        let version = [generation.space, own_version, kernel_version, maps_version];
+        ProcessAt { space: Some(generation.space), version, from, until }
+    }
+
+    /// Who owns the user address `addr` in `process` at `moment`.
+    pub fn user(&self, process: &ProcessAt, addr: u64, moment: Moment) -> Option<Owner> {
+        let mut at = (process.space?, moment);
+        loop {
+            let space = &self.spaces[at.0 as usize];
+            if let Some(span) = space.own.find(addr, at.1) {
+                return Some(Owner::Mapping(span.owner));
+            }
+            at = space.parent?;
+        }
+    }
+
+    /// Who owns the kernel address `addr` at `moment`.
+    pub fn kernel(&self, addr: u64, moment: Moment) -> Option<Owner> {
+        if let Some(span) = self.kernel_symbols.find(addr, moment) {
+            return Some(Owner::Ksymbol(span.owner));
+        }
+        self.kernel_maps.find(addr, moment).map(|span| Owner::Mapping(span.owner))
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    processes: FxHashMap<Pid, Vec<Generation>>,
+    spaces: Vec<SpaceBuilder>,
+    threads: FxHashMap<Tid, Vec<(Moment, CommId)>>,
+    kernel_maps: SpansBuilder,
+    kernel_symbols: SpansBuilder,
+    mappings: Vec<Mapping>,
+    mapping_ids: FxHashMap<Mapping, u32>,
+    ksymbols: Vec<KernelSymbol>,
+    /// How many generations each process will have.
+    n_generations: FxHashMap<Pid, usize>,
+    /// Mappings without a time, for the last generation of their process.
+    late_maps: FxHashMap<Pid, Vec<(u64, u64, u32)>>,
+}
+
+#[derive(Default)]
+struct SpaceBuilder {
+    own: SpansBuilder,
+    parent: Option<(u32, Moment)>,
+    depth: u32,
+}
+
+impl Builder {
+    fn new(facts: &[(Moment, Fact)], late: Vec<Fact>) -> Self {
+        let mut this = Self::default();
+        for (_, fact) in facts {
+            match *fact {
+                Fact::Fork { pid, ppid, .. } if pid != ppid => {
+                    *this.n_generations.entry(pid).or_default() += 1;
+                }
+                Fact::Comm { pid, is_exec: true, .. } => {
+                    *this.n_generations.entry(pid).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        for fact in late {
+            match fact {
+                Fact::Map { pid: Some(pid), start, end, mapping } => {
+                    let owner = this.mapping_id(mapping);
+                    this.late_maps.entry(pid).or_default().push((start, end, owner));
+                }
+                // What is not of a process holds from the beginning.
+                fact => this.apply(Moment::START, fact),
+            }
+        }
+        let unforked: Vec<Pid> = this
+            .late_maps
+            .keys()
+            .copied()
+            .filter(|pid| !this.n_generations.contains_key(pid))
+            .collect();
+        for pid in unforked {
+            this.begin_generation(pid, Moment::START, None);
+        }
+        this
+    }
+
+    fn apply(&mut self, now: Moment, fact: Fact) {
+        match fact {
+            Fact::Map { pid: None, start, end, mapping } => {
+                let owner = self.mapping_id(mapping);
+                self.kernel_maps.cover(start, end, now, owner);
+            }
+            Fact::Map { pid: Some(pid), start, end, mapping } => {
+                let owner = self.mapping_id(mapping);
+                let space = self.space_of(pid);
+                self.spaces[space as usize].own.cover(start, end, now, owner);
+            }
+            Fact::Comm { pid, tid, comm, is_exec } => {
+                if is_exec {
+                    self.begin_generation(pid, now, None);
+                }
+                self.threads.entry(tid).or_default().push((now, comm));
+            }
+            Fact::Fork { pid, ppid, tid, ptid, is_exec } => {
+                if pid != ppid {
+                    let parent = (!is_exec).then(|| self.space_of(ppid));
+                    self.begin_generation(pid, now, parent);
+                }
+                let inherited = self.threads.get(&ptid).and_then(|it| it.last()).map(|it| it.1);
+                if let Some(comm) = inherited {
+                    self.threads.entry(tid).or_default().push((now, comm));
+                }
+            }
+            Fact::Register(symbol) => {
+                let owner = narrow(self.ksymbols.len());
+                self.kernel_symbols.begin(symbol.start, symbol.end, now, owner);
+                self.ksymbols.push(symbol);
+            }
+            Fact::Unregister(start) => self.kernel_symbols.end(start, now),
+        }
+    }
+
+    fn mapping_id(&mut self, mapping: Mapping) -> u32 {
+        *self.mapping_ids.entry(mapping).or_insert_with(|| {
+            self.mappings.push(mapping);
+            narrow(self.mappings.len() - 1)
+        })
+    }
+
+    /// The space that `pid` has now; one that nothing told of began with the recording.
+    fn space_of(&mut self, pid: Pid) -> u32 {
+        match self.processes.get(&pid).and_then(|it| it.last()) {
+            Some(generation) => generation.space,
+            None => self.begin_generation(pid, Moment::START, None),
+        }
+    }
+
+    fn begin_generation(&mut self, pid: Pid, now: Moment, parent: Option<u32>) -> u32 {
+        let mut space = SpaceBuilder::default();
+        if let Some(parent) = parent {
+            self.inherit(&mut space, parent, now);
+        }
+        let generations = self.processes.entry(pid).or_default();
+        // A generation that nothing told the start of does not count as one of those to come.
+        let n_begun = generations.iter().filter(|it| it.from != Moment::START).count();
+        let n_coming = self.n_generations.get(&pid).copied().unwrap_or(0);
+        let is_last = n_begun + usize::from(now != Moment::START) >= n_coming;
+        if is_last {
+            for &(start, end, owner) in self.late_maps.get(&pid).into_iter().flatten() {
+                space.own.cover(start, end, now, owner);
+            }
+        }
+        let idx = narrow(self.spaces.len());
+        generations.push(Generation { from: now, space: idx });
+        self.spaces.push(space);
+        idx
+    }
+
+    /// Gives `space` what `parent` has now: by reference, or by copy where the chain grows long.
+    fn inherit(&self, space: &mut SpaceBuilder, parent: u32, now: Moment) {
+        let mut parent = (parent, now);
+        // A parent with nothing of its own passes on its own parent.
+        while self.spaces[parent.0 as usize].own.is_empty() {
+            match self.spaces[parent.0 as usize].parent {
+                Some(grandparent) => parent = grandparent,
+                None => return,
+            }
+        }
+        let depth = self.spaces[parent.0 as usize].depth + 1;
+        if depth < MAX_DEPTH {
+            space.parent = Some(parent);
+            space.depth = depth;
+            return;
+        }
+        let mut chain = vec![parent];
+        while let Some(next) = chain.last().and_then(|it| self.spaces[it.0 as usize].parent) {
+            chain.push(next);
+        }
+        for (ancestor, moment) in chain.into_iter().rev() {
+            let mut alive: Vec<_> = self.spaces[ancestor as usize]
+                .own
+                .all()
+                .filter(|it| it.from <= moment && moment < it.until)
+                .collect();
+            alive.sort_unstable_by_key(|it| it.start);
+            for span in alive {
+                space.own.cover(span.start, span.end, now, span.owner);
+            }
+        }
+    }
+
+    fn finish(self) -> Timeline {
+        let build = |it: SpaceBuilder| Space { own: it.own.build(), parent: it.parent };
+        Timeline {
+            processes: self.processes,
+            spaces: self.spaces.into_iter().map(build).collect(),
+            threads: self.threads,
+            kernel_maps: self.kernel_maps.build(),
+            kernel_symbols: self.kernel_symbols.build(),
+            mappings: self.mappings,
+            ksymbols: self.ksymbols,
+        }
+    }
+}
+
+/// Facts come from records in memory: fewer than 2^32.
+fn narrow(idx: usize) -> u32 {
+    u32::try_from(idx).expect("fewer than 2^32 facts")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::units::Nanos;
+
+    use super::*;
+
+    const SHELL: Pid = Pid(10);
+    const CHILD: Pid = Pid(11);
+
+    fn at(time: u64) -> Moment {
+        Moment { time: Nanos(time), position: time }
+    }
+
+    fn map(pid: Pid, start: u64, file: u32) -> Fact {
+        let mapping = Mapping {
+            file: FileId(file),
+            bias: start,
+            jit_pid: Pid(0),
+            is_kernel: false,
+            is_executable: true,
+        };
+        Fact::Map { pid: Some(pid), start, end: start + 0x1000, mapping }
+    }
+
+    fn fork(pid: Pid, ppid: Pid) -> Fact {
+        Fact::Fork { pid, ppid, tid: Tid(pid.0), ptid: Tid(ppid.0), is_exec: false }
+    }
+
+    fn comm(pid: Pid, comm: u32, is_exec: bool) -> Fact {
+        Fact::Comm { pid, tid: Tid(pid.0), comm: CommId(comm), is_exec }
+    }
+
+    #[track_caller]
+    fn check(timeline: &Timeline, pid: Pid, addr: u64, time: u64, want: Option<u32>) {
+        let process = timeline.process(pid, at(time));
+        assert!(process.from <= at(time) && at(time) < process.until);
+        let owner = timeline.user(&process, addr, at(time)).map(|owner| match owner {
+            Owner::Mapping(idx) => timeline.mapping(idx).file.0,
+            Owner::Ksymbol(_) => panic!("a user address owned by the kernel"),
+        });
+        assert_eq!(owner, want, "{pid} {addr:#x} at {time}");
+    }
+
+    #[test]
+    fn a_fork_sees_what_its_parent_had_then_and_not_what_came_later() {
+        let facts = vec![
+            (at(1), map(SHELL, 0x1000, 1)),
+            (at(2), fork(CHILD, SHELL)),
+            (at(3), map(SHELL, 0x1000, 2)),
+            (at(4), map(CHILD, 0x5000, 3)),
+        ];
+        let timeline = Timeline::new(facts, vec![]);
+        check(&timeline, CHILD, 0x1000, 1, None);
+        check(&timeline, CHILD, 0x1000, 5, Some(1));
+        check(&timeline, SHELL, 0x1000, 5, Some(2));
+        check(&timeline, CHILD, 0x5000, 4, Some(3));
+        check(&timeline, SHELL, 0x5000, 9, None);
+    }
+
+    #[test]
+    fn an_exec_leaves_nothing_in_place() {
+        let facts = vec![
+            (at(1), map(SHELL, 0x1000, 1)),
+            (at(2), comm(SHELL, 7, true)),
+            (at(3), map(SHELL, 0x8000, 2)),
+        ];
+        let timeline = Timeline::new(facts, vec![]);
+        check(&timeline, SHELL, 0x1000, 1, Some(1));
+        check(&timeline, SHELL, 0x1000, 2, None);
+        check(&timeline, SHELL, 0x8000, 3, Some(2));
+        assert_eq!(timeline.comm(Tid(10), at(1)), (None, Moment::START, at(2)));
+        assert_eq!(timeline.comm(Tid(10), at(2)), (Some(CommId(7)), at(2), Moment::END));
+    }
+
+    #[test]
+    fn a_late_mapping_without_a_time_describes_the_last_generation_beneath_the_timed() {
+        let facts = vec![
+            (at(1), fork(CHILD, SHELL)),
+            (at(5), comm(CHILD, 1, true)),
+            (at(7), map(CHILD, 0x2000, 2)),
+        ];
+        let late = vec![map(CHILD, 0x1000, 8), map(CHILD, 0x2000, 9), map(SHELL, 0x3000, 10)];
+        let timeline = Timeline::new(facts, late);
+        check(&timeline, CHILD, 0x1000, 4, None);
+        check(&timeline, CHILD, 0x1000, 5, Some(8));
+        check(&timeline, CHILD, 0x2000, 6, Some(9));
+        check(&timeline, CHILD, 0x2000, 7, Some(2));
+        check(&timeline, SHELL, 0x3000, 0, Some(10));
+    }
+
+    #[test]
+    fn a_long_line_of_forks_still_sees_the_first_ancestor() {
+        let mut facts = vec![(at(1), map(Pid(1), 0x1000, 1))];
+        for pid in 2..100 {
+            facts.push((at(10 * pid), fork(Pid(pid.try_into().unwrap()), Pid(pid as i32 - 1))));
+            facts.push((
+                at(10 * pid + 1),
+                map(Pid(pid as i32), 0x1_0000 + pid * 0x1000, pid as u32),
+            ));
+        }
+        let timeline = Timeline::new(facts, vec![]);
+        check(&timeline, Pid(99), 0x1000, 2000, Some(1));
+        check(&timeline, Pid(99), 0x1_0000 + 50 * 0x1000, 2000, Some(50));
+        check(&timeline, Pid(50), 0x1_0000 + 51 * 0x1000, 2000, None);
+        assert!(timeline.spaces.iter().all(|it| it.parent.is_none_or(|parent| parent.0 < 99)));
+    }
+
+    #[test]
+    fn a_program_is_named_only_while_it_lives() {
+        let symbol = KernelSymbol { name: b"bpf_prog_x".to_vec(), start: 0x100, end: 0x200 };
+        let facts = vec![(at(3), Fact::Register(symbol)), (at(6), Fact::Unregister(0x100))];
+        let timeline = Timeline::new(facts, vec![]);
+        assert_eq!(timeline.kernel(0x150, at(2)), None);
+        assert_eq!(timeline.kernel(0x150, at(3)), Some(Owner::Ksymbol(0)));
+        assert_eq!(timeline.kernel(0x150, at(6)), None);
+    }
+
+    #[test]
+    fn versions_change_exactly_where_resolution_can() {
+        let symbol = KernelSymbol { name: b"x".to_vec(), start: 0x100, end: 0x200 };
+        let facts = vec![
+            (at(1), map(SHELL, 0x1000, 1)),
+            (at(4), Fact::Register(symbol)),
+            (at(8), map(SHELL, 0x2000, 1)),
+        ];
+        let timeline = Timeline::new(facts, vec![]);
+        let versions = [2, 3, 4, 7, 8].map(|time| timeline.process(SHELL, at(time)).version);
+        assert_eq!(versions[0], versions[1]);
+        assert_ne!(versions[1], versions[2]);
+        assert_eq!(versions[2], versions[3]);
+        assert_ne!(versions[3], versions[4]);
+    }
+}
