@@ -4,6 +4,7 @@
 //! that is gone by the time it is looked at is no error: it is not there.
 
 pub mod cpus;
+pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod note;

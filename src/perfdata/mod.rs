@@ -15,6 +15,7 @@
 mod attr;
 pub mod bpf_info;
 mod cursor;
+pub mod feature;
 mod header;
 mod input;
 mod record;
