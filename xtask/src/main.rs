@@ -9,7 +9,7 @@
 mod bench;
 mod check;
 mod demo;
-#[path = "../../bpf/needs.rs"]
+#[path = "../../bpf/needs/needs.rs"]
 mod needs;
 mod peer;
 mod setup;

@@ -67,7 +67,8 @@ mod tests {
     fn the_command_names_only_what_is_missing() {
         let needs: Vec<_> =
             needs::NEEDS.iter().filter(|it| matches!(it.name(), "clang" | "libelf")).collect();
-        let debian = "apt-get install -y --no-install-recommends clang libelf-dev";
+        let debian =
+            "apt-get update && apt-get install -y --no-install-recommends clang libelf-dev";
         assert_eq!(needs::install_command(&needs, Some(DEBIAN)).as_deref(), Some(debian));
         let fedora = "dnf install -y clang elfutils-libelf-devel";
         assert_eq!(needs::install_command(&needs, Some(1)).as_deref(), Some(fedora));

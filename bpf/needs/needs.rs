@@ -29,6 +29,8 @@ pub(crate) enum Probe {
 pub(crate) struct Family {
     /// Words of `ID` and `ID_LIKE` in os-release(5).
     pub(crate) ids: &'static [&'static str],
+    /// What to do first, where a new machine knows no packages yet.
+    pub(crate) refresh: Option<&'static str>,
     /// The command, to which the packages are appended.
     pub(crate) install: &'static str,
 }
@@ -36,9 +38,9 @@ pub(crate) struct Family {
 /// The families whose packages we know; the first one's are installed by `xtask`.
 pub(crate) const FAMILIES: [Family; 4] = [
     Family { ids: &["debian", "ubuntu"], install: "apt-get install -y --no-install-recommends" },
-    Family { ids: &["fedora", "rhel"], install: "dnf install -y" },
-    Family { ids: &["arch"], install: "pacman -S --needed" },
-    Family { ids: &["suse", "opensuse"], install: "zypper install" },
+    Family { ids: &["fedora", "rhel"], refresh: None, install: "dnf install -y" },
+    Family { ids: &["arch"], refresh: None, install: "pacman -S --needed" },
+    Family { ids: &["suse", "opensuse"], refresh: None, install: "zypper install" },
 ];
 
 /// What the build needs: libbpf is built from source by `libbpf-sys`, with make, over libelf and
@@ -123,7 +125,8 @@ pub(crate) fn install_command(needs: &[&Need], family: Option<usize>) -> Option<
     let family = FAMILIES.get(index)?;
     let packages: Vec<&str> =
         needs.iter().filter_map(|need| need.packages.get(index).copied()).collect();
-    Some(format!("{} {}", family.install, packages.join(" ")))
+    let refresh = family.refresh.map(|it| format!("{it} && ")).unwrap_or_default();
+    Some(format!("{refresh}{} {}", family.install, packages.join(" ")))
 }
 
 /// One line on what is missing, and one on how to get it.

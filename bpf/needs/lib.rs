@@ -1,0 +1,1 @@
+//! Holds nothing: all that this crate does is in its build script.
