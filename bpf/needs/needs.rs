@@ -37,7 +37,11 @@ pub(crate) struct Family {
 
 /// The families whose packages we know; the first one's are installed by `xtask`.
 pub(crate) const FAMILIES: [Family; 4] = [
-    Family { ids: &["debian", "ubuntu"], install: "apt-get install -y --no-install-recommends" },
+    Family {
+        ids: &["debian", "ubuntu"],
+        refresh: Some("apt-get update"),
+        install: "apt-get install -y --no-install-recommends",
+    },
     Family { ids: &["fedora", "rhel"], refresh: None, install: "dnf install -y" },
     Family { ids: &["arch"], refresh: None, install: "pacman -S --needed" },
     Family { ids: &["suse", "opensuse"], refresh: None, install: "zypper install" },
