@@ -9,9 +9,9 @@ use crate::units::Addr;
 /// (`arch_alloc_bpf_trampoline()`, `BPF_DISPATCHER_MAX`).
 const MAX_LEN: u64 = 4096;
 
-/// A stretch of kernel text with a name.
+/// A stretch of kernel text with a name, made by BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KernelText {
+pub struct Image {
     /// Where it begins.
     pub addr: Addr,
     /// How long it is at most, in bytes.
@@ -23,7 +23,7 @@ pub struct KernelText {
 /// The trampolines, dispatchers and `struct_ops` stubs in the text of /proc/kallsyms.
 ///
 /// A length ends at the next symbol, since the kernel puts many into one page.
-pub fn bpf_text(kallsyms: &str) -> Vec<KernelText> {
+pub fn images(kallsyms: &str) -> Vec<Image> {
     let mut addrs: Vec<u64> = Vec::new();
     let mut found = Vec::new();
     for line in kallsyms.lines() {
@@ -40,7 +40,7 @@ pub fn bpf_text(kallsyms: &str) -> Vec<KernelText> {
     let text = |(addr, name): (u64, &str)| {
         let next = addrs.get(addrs.partition_point(|&it| it <= addr));
         let len = next.map_or(MAX_LEN, |next| next - addr).min(MAX_LEN);
-        Some(KernelText { addr: Addr(addr), len: u32::try_from(len).ok()?, name: name.to_owned() })
+        Some(Image { addr: Addr(addr), len: u32::try_from(len).ok()?, name: name.to_owned() })
     };
     found.into_iter().filter_map(text).collect()
 }
@@ -59,7 +59,7 @@ mod tests {
 
     #[track_caller]
     fn check(kallsyms: &str, want: &[(u64, u32, &str)]) {
-        let found = bpf_text(kallsyms);
+        let found = images(kallsyms);
         let found: Vec<_> = found.iter().map(|it| (it.addr.0, it.len, it.name.as_str())).collect();
         assert_eq!(found, want);
     }

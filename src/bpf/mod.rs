@@ -10,8 +10,8 @@ mod kallsyms;
 mod metadata;
 mod programs;
 
-pub use kallsyms::KernelText;
-pub use kallsyms::bpf_text;
+pub use kallsyms::Image;
+pub use kallsyms::images;
 pub use metadata::MetadataEntry;
 pub use programs::Function;
 pub use programs::Program;

@@ -112,16 +112,26 @@ impl Programs {
     /// [`Programs::skipped`].
     pub fn walk() -> Result<Self, Error> {
         let mut programs = Self::default();
+        programs.update()?;
+        Ok(programs)
+    }
+
+    /// Adds the loaded programs that are not known yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::walk`]; what was known and found stays.
+    pub fn update(&mut self) -> Result<(), Error> {
         let mut last = 0;
         while let Some(id) = bpf::next_prog_id(last).map_err(Error::from_listing)? {
             // The ids of the list only rise.
             if id <= last {
                 break;
             }
-            programs.fetch(ProgId(id));
+            self.fetch(ProgId(id));
             last = id;
         }
-        Ok(programs)
+        Ok(())
     }
 
     /// Asks for the program `id`, unless it is known, and keeps what there is.
@@ -145,11 +155,29 @@ impl Programs {
         }
     }
 
+    /// Asks again for a program that has no metadata yet, if it still lives.
+    ///
+    /// A loader binds the map of a program that does not itself read its metadata only after the
+    /// load (`BPF_PROG_BIND_MAP`).
+    pub fn refresh(&mut self, id: ProgId) {
+        if self.by_id.get(&id).is_none_or(|it| !it.metadata.is_empty()) {
+            return;
+        }
+        match self.ask(id) {
+            Ok(program) => {
+                self.by_id.insert(id, program);
+            }
+            Err(errno) => tracing::trace!(%id, %errno, "second look"),
+        }
+    }
+
     /// Takes over what `other` knows and this does not.
     pub fn merge(&mut self, other: Self) {
         let Self { by_id, btfs, maps: _, skipped } = other;
         for (id, program) in by_id {
-            self.by_id.entry(id).or_insert(program);
+            if self.by_id.get(&id).is_none_or(|known| known.metadata.is_empty()) {
+                self.by_id.insert(id, program);
+            }
         }
         self.btfs.merge(btfs);
         let Skipped { n_vanished, n_refused, n_failed, n_hidden } = skipped;

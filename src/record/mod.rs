@@ -1,1 +1,3 @@
 //! Recording: plan, synthesis, pump, sideband, finish.
+
+pub mod sideband;

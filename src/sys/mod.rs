@@ -11,6 +11,7 @@ pub mod perf_event;
 pub mod ring;
 pub mod signals;
 pub mod spawn;
+pub mod thread;
 
 use nix::errno::Errno;
 
