@@ -1,6 +1,9 @@
 //! Files of this machine, for whoever is handed bytes.
 
+use std::fs;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::symbols::Files;
@@ -15,5 +18,38 @@ impl Files for Disk {
 
     fn open(&self, path: &Path) -> io::Result<FileMap> {
         FileMap::open(path)
+    }
+}
+
+/// The vDSO as this kernel maps it into every process of our kind: an ELF file that lies on no disk.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`] if this process has none; else what the system says.
+pub fn vdso() -> io::Result<Vec<u8>> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let range = maps.lines().find_map(|line| {
+        let range = line.strip_suffix("[vdso]")?.split(' ').next()?;
+        let (start, end) = range.split_once('-')?;
+        Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+    });
+    let (start, end) = range.ok_or(io::ErrorKind::NotFound)?;
+    let len = end.checked_sub(start).and_then(|len| usize::try_from(len).ok());
+    let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
+    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::ElfModule;
+
+    #[test]
+    fn the_vdso_names_the_clock() {
+        let vdso = ElfModule::parse(&vdso().unwrap(), None).unwrap();
+        let names: Vec<&str> = vdso.table().iter().map(|it| it.name).collect();
+        assert!(names.contains(&"__vdso_clock_gettime"), "{names:?}");
+        assert!(vdso.identity().build_id.is_some());
     }
 }

@@ -1,9 +1,14 @@
-//! Where the symbols of a stripped file may lie.
+//! From a path in a recording to the bytes that have its symbols.
 
 use std::path::Path;
 use std::path::PathBuf;
 
 use super::DebugLink;
+use super::ElfModule;
+use super::Error;
+use super::Files;
+use super::Identity;
+use super::Symbols;
 use crate::units::BuildId;
 
 /// A file that may hold the symbols of another.
@@ -15,8 +20,11 @@ pub struct DebugFile {
     pub crc: Option<u32>,
 }
 
-/// The places to look for the symbols of `path`, best first. A file found there counts only if its
-/// build id is that of `path`, or neither has one.
+/// The places to look for the symbols of `path`, best first. `cache` is perf's own store of files,
+/// `~/.debug` unless told otherwise.
+///
+/// A file found there counts only if its build id is that of `path` or, where that has none, if its
+/// CRC is the one in the link.
 ///
 /// Source: `binary_type_symtab[]` in `tools/perf/util/symbol.c` and the paths of
 /// `dso__read_binary_type_filename()` in `dso.c`; "Debugging Information in Separate Files" in the GDB
@@ -25,6 +33,7 @@ pub fn debug_files(
     path: &Path,
     build_id: Option<BuildId>,
     link: Option<&DebugLink>,
+    cache: Option<&Path>,
 ) -> Vec<DebugFile> {
     const ROOT: &str = "/usr/lib/debug";
     let dir = path.parent().unwrap_or(Path::new("/"));
@@ -42,6 +51,9 @@ pub fn debug_files(
         add(dir.join(".debug").join(&link.file_name), crc);
         add(below_root(dir).join(&link.file_name), crc);
     }
+    if let Some(file) = cache.zip(build_id).map(|(cache, id)| in_cache(cache, id, "debug")) {
+        add(file, None);
+    }
     let below = below_root(path);
     let mut with_suffix = below.clone().into_os_string();
     with_suffix.push(".debug");
@@ -58,4 +70,135 @@ pub fn debug_files(
     }
     found.retain(|it| it.path != path);
     found
+}
+
+/// A file of `build_id` in perf's store: `elf`, `debug`, `kallsyms`, `vdso`.
+fn in_cache(cache: &Path, build_id: BuildId, what: &str) -> PathBuf {
+    let hex = build_id.to_string();
+    let (first, rest) = hex.split_at_checked(2).unwrap_or((&hex, ""));
+    cache.join(".build-id").join(first).join(rest).join(what)
+}
+
+impl ElfModule {
+    /// Finds and reads the file that was mapped from `path` and the file with its symbols.
+    ///
+    /// With `build_id`, the one that the recording noted, nothing else counts: the file at `path` may
+    /// be a newer one. It may then be found in `cache`, perf's own store of files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`] if there is no such file, [`Error::OtherBuild`] if another one is there,
+    /// [`Error::Elf`] if it is no ELF file.
+    pub fn load<F: Files>(
+        files: &F,
+        path: &Path,
+        build_id: Option<BuildId>,
+        cache: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let (bytes, identity) = match open_build(files, path, build_id) {
+            Ok(found) => found,
+            Err(err) => cache
+                .zip(build_id)
+                .and_then(|(cache, id)| {
+                    open_build(files, &in_cache(cache, id, "elf"), build_id).ok()
+                })
+                .ok_or(err)?,
+        };
+        let Identity { build_id, debug_link, symbols } = &identity;
+        let debug = match symbols {
+            Symbols::Full => None,
+            Symbols::Dynamic | Symbols::None => {
+                debug_files(path, *build_id, debug_link.as_ref(), cache)
+                    .iter()
+                    .find_map(|it| open_debug(files, it, *build_id))
+            }
+        };
+        Self::parse(&bytes, debug.as_deref())
+    }
+}
+
+fn open_build<F: Files>(
+    files: &F,
+    path: &Path,
+    wanted: Option<BuildId>,
+) -> Result<(F::Bytes, Identity), Error> {
+    let bytes = files
+        .open(path)
+        .map_err(|err| Error::Open { path: path.to_owned(), reason: err.to_string() })?;
+    let identity = Identity::of(&bytes)?;
+    match wanted {
+        Some(wanted) if identity.build_id != Some(wanted) => {
+            Err(Error::OtherBuild { path: path.to_owned(), wanted, found: identity.build_id })
+        }
+        _ => Ok((bytes, identity)),
+    }
+}
+
+fn open_debug<F: Files>(
+    files: &F,
+    candidate: &DebugFile,
+    build_id: Option<BuildId>,
+) -> Option<F::Bytes> {
+    let bytes = files.open(&candidate.path).ok()?;
+    let identity = Identity::of(&bytes).ok()?;
+    let is_it = match build_id {
+        Some(_) => identity.build_id == build_id,
+        None => candidate.crc == Some(crc32(&bytes)),
+    };
+    (is_it && identity.symbols == Symbols::Full).then_some(bytes)
+}
+
+/// The CRC-32 that `.gnu_debuglink` holds: that of Ethernet and zip.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0_u32;
+        while i < 256 {
+            let mut value = i;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+                bit += 1;
+            }
+            table[i as usize] = value;
+            i += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        let [low, ..] = crc.to_le_bytes();
+        crc >> 8 ^ TABLE.get(usize::from(low ^ byte)).copied().unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crc_is_that_of_the_gdb_manual() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
+
+    #[test]
+    fn debug_files_are_sought_where_gdb_and_perf_look() {
+        let link = DebugLink { file_name: "p.debug".into(), crc: 7 };
+        let id = BuildId::new(&[0xab, 0xcd, 0xef]);
+        let found = debug_files(Path::new("/opt/p"), id, Some(&link), Some(Path::new("/h/.debug")));
+        let found: Vec<(&str, Option<u32>)> =
+            found.iter().map(|it| (it.path.to_str().unwrap(), it.crc)).collect();
+        assert_eq!(
+            found,
+            [
+                ("/opt/p.debug", Some(7)),
+                ("/opt/.debug/p.debug", Some(7)),
+                ("/usr/lib/debug/opt/p.debug", Some(7)),
+                ("/h/.debug/.build-id/ab/cdef/debug", None),
+                ("/usr/lib/debug/opt/p", None),
+                ("/usr/lib/debug/.build-id/ab/cdef.debug", None),
+                ("/opt/.debug/p", None),
+            ]
+        );
+    }
 }

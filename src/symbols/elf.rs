@@ -1,5 +1,8 @@
 //! ELF files: which of their symbols count, and how file offsets become addresses.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
@@ -49,9 +52,32 @@ pub struct DebugLink {
 pub struct ElfModule {
     table: SymbolTable,
     segments: Vec<Segment>,
-    build_id: Option<BuildId>,
-    debug_link: Option<DebugLink>,
-    symbols: Symbols,
+    identity: Identity,
+}
+
+/// What an ELF file says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its build id.
+    pub build_id: Option<BuildId>,
+    /// Where it says its symbols were moved to.
+    pub debug_link: Option<DebugLink>,
+    /// Which symbol tables it has itself.
+    pub symbols: Symbols,
+}
+
+impl Identity {
+    /// Reads no more of `bytes` than it must.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if it is no ELF file.
+    pub fn of(bytes: &[u8]) -> Result<Self, Error> {
+        Ok(match class(bytes)? {
+            Class::Elf32 => File::<elf::FileHeader32<Endianness>>::parse(bytes)?.identity(),
+            Class::Elf64 => File::<elf::FileHeader64<Endianness>>::parse(bytes)?.identity(),
+        })
+    }
 }
 
 /// Which symbol tables an ELF file has.
@@ -113,19 +139,9 @@ impl ElfModule {
         &self.table
     }
 
-    /// The build id of the file that was mapped.
-    pub fn build_id(&self) -> Option<BuildId> {
-        self.build_id
-    }
-
-    /// Where the file that was mapped says its symbols are.
-    pub fn debug_link(&self) -> Option<&DebugLink> {
-        self.debug_link.as_ref()
-    }
-
-    /// Which symbol tables the file that was mapped has.
-    pub fn symbols(&self) -> Symbols {
-        self.symbols
+    /// What the file that was mapped says of itself.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
     }
 }
 
@@ -155,18 +171,14 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     let file = File::<E>::parse(bytes)?;
     let debug = debug.map(File::<E>::parse).transpose()?;
     let mut builder = Builder::default();
-    let (full, dynamic) = (file.symbols(elf::SHT_SYMTAB), file.symbols(elf::SHT_DYNSYM));
-    let symbols = match (&full, &dynamic) {
-        (Some(_), _) => Symbols::Full,
-        (None, Some(_)) => Symbols::Dynamic,
-        (None, None) => Symbols::None,
-    };
     match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
         // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
         Some((debug, table)) => debug.add_symbols(&table, &mut builder),
         None => {
-            for table in [&full, &dynamic].into_iter().flatten() {
-                file.add_symbols(table, &mut builder);
+            for table in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+                if let Some(table) = file.symbols(table) {
+                    file.add_symbols(&table, &mut builder);
+                }
             }
         }
     }
@@ -174,9 +186,7 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     Ok(ElfModule {
         table: builder.build(Overlap::Innermost),
         segments: file.segments(),
-        build_id: file.build_id(),
-        debug_link: file.debug_link(),
-        symbols,
+        identity: file.identity(),
     })
 }
 
@@ -205,6 +215,16 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     /// The bytes of `section`, none if it has none in the file.
     pub(super) fn section_bytes(&self, section: &E::SectionHeader) -> &'data [u8] {
         section.data(self.endian, self.bytes).unwrap_or_default()
+    }
+
+    fn identity(&self) -> Identity {
+        let (full, dynamic) = (self.symbols(elf::SHT_SYMTAB), self.symbols(elf::SHT_DYNSYM));
+        let symbols = match (full, dynamic) {
+            (Some(_), _) => Symbols::Full,
+            (None, Some(_)) => Symbols::Dynamic,
+            (None, None) => Symbols::None,
+        };
+        Identity { build_id: self.build_id(), debug_link: self.debug_link(), symbols }
     }
 
     fn symbols(&self, sh_type: u32) -> Option<ElfSymbols<'data, E>> {

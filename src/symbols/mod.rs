@@ -21,6 +21,7 @@ mod table;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
+use std::path::PathBuf;
 
 pub use build_id::build_id_from_notes;
 pub use debug_files::DebugFile;
@@ -29,6 +30,7 @@ pub use demangle::MAX_DEMANGLED_BYTES;
 pub use demangle::demangle;
 pub use elf::DebugLink;
 pub use elf::ElfModule;
+pub use elf::Identity;
 pub use elf::Symbols;
 pub use kallsyms::Kallsyms;
 pub use kallsyms::KallsymsLine;
@@ -38,6 +40,8 @@ pub use table::Binding;
 pub use table::Symbol;
 pub use table::SymbolIdx;
 pub use table::SymbolTable;
+
+use crate::units::BuildId;
 
 /// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
 pub trait Files {
@@ -62,6 +66,28 @@ pub enum Error {
     Elf {
         /// What the ELF reader said.
         reason: String,
+    },
+    /// A file could not be opened.
+    #[error("cannot open `{}`: {reason}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the store said.
+        reason: String,
+    },
+    /// The file is there, but it is not the one that was recorded.
+    #[error(
+        "`{}` has build id {}, not the recorded {wanted}",
+        path.display(),
+        found.map_or_else(|| "none".to_owned(), |it| it.to_string())
+    )]
+    OtherBuild {
+        /// The file.
+        path: PathBuf,
+        /// The build id that the recording noted.
+        wanted: BuildId,
+        /// The one that it has.
+        found: Option<BuildId>,
     },
     /// Every address of a kallsyms text is zero: the kernel hid them from whoever read it
     /// (`kptr_restrict`, `kallsyms_show_value()` in `kernel/ksyms_common.c`).

@@ -1,0 +1,285 @@
+//! On files that gcc and the linker of the machine make.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::*;
+use crate::symbols::Files;
+
+/// A directory to build in, and a store of what was built, by path.
+struct Workshop {
+    dir: tempfile::TempDir,
+    files: HashMap<PathBuf, Vec<u8>>,
+}
+
+impl Workshop {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), files: HashMap::new() }
+    }
+
+    /// Compiles `source` to a file called `name` and returns its bytes.
+    fn gcc(&self, name: &str, source: &str, args: &[&str]) -> Vec<u8> {
+        fs::write(self.dir.path().join("source.c"), source).unwrap();
+        let base = ["-O1", "-fno-asynchronous-unwind-tables", "-o", name, "source.c"];
+        self.run("gcc", &[&base, args].concat());
+        fs::read(self.dir.path().join(name)).unwrap()
+    }
+
+    fn run(&self, command: &str, args: &[&str]) {
+        let out = Command::new(command).args(args).current_dir(&self.dir).output().unwrap();
+        assert!(
+            out.status.success(),
+            "{command} {args:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+
+    /// Puts the file `name` of the directory into the store as `path`.
+    fn store(&mut self, name: &str, path: &str) {
+        let bytes = fs::read(self.dir.path().join(name)).unwrap();
+        self.files.insert(PathBuf::from(path), bytes);
+    }
+
+    fn load(&self, path: &str, build_id: Option<BuildId>) -> Result<ElfModule, Error> {
+        ElfModule::load(self, Path::new(path), build_id, Some(Path::new("/cache")))
+    }
+}
+
+impl Files for Workshop {
+    type Bytes = Vec<u8>;
+
+    fn open(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.files.get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// The name and offset for the byte at `at` in the file, as `name+0xoff`.
+fn name_at(module: &ElfModule, at: u64) -> String {
+    let found = module.vaddr(FileOffset(at)).and_then(|addr| {
+        let symbol = module.symbol(module.find(addr)?)?;
+        Some(format!("{}+{:#x}", symbol.name, addr - symbol.start))
+    });
+    found.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Where in the file the code of `function` starts, found by the constant that it returns.
+fn offset_of(bytes: &[u8], constant: u32) -> u64 {
+    // b8: mov $constant, %eax
+    let code = [&[0xb8][..], &constant.to_le_bytes()].concat();
+    let at = bytes.windows(code.len()).position(|it| it == code);
+    at.expect("the function is in the file") as u64
+}
+
+const TWO: &str = "
+int one(void) { return 0x11111111; }
+__attribute__((section(\".text2\"))) int two(void) { return 0x22222222; }
+char hole[0x800000]; int data = 1;
+void _start(void) { one(); two(); hole[0] = data; }";
+
+#[track_caller]
+fn check_two(bytes: &[u8]) {
+    let module = ElfModule::parse(bytes, None).unwrap();
+    for (constant, want) in [(0x1111_1111, "one+0x0"), (0x2222_2222, "two+0x0")] {
+        assert_eq!(name_at(&module, offset_of(bytes, constant)), want);
+    }
+}
+
+#[test]
+fn names_are_right_whatever_the_layout() {
+    let workshop = Workshop::new();
+    let base = ["-nostdlib", "-static"];
+    check_two(&workshop.gcc("plain", TWO, &base));
+    check_two(&workshop.gcc("pie", TWO, &["-nostdlib", "-static-pie", "-fPIE"]));
+    check_two(&workshop.gcc("shared", TWO, &["-nostdlib", "-shared", "-fPIC"]));
+    // p_vaddr is far from p_offset, as lld and mold lay files out.
+    let layout = ["-Wl,-z,max-page-size=0x1000", "-Wl,-Ttext=0x2000000"];
+    check_two(&workshop.gcc("far", TWO, &[&base[..], &layout].concat()));
+}
+
+#[test]
+fn a_large_bss_does_not_cover_the_code_behind_it_in_the_file() {
+    let workshop = Workshop::new();
+    let script = "
+        PHDRS { text PT_LOAD FLAGS(5); data PT_LOAD FLAGS(6); text2 PT_LOAD FLAGS(5); }
+        SECTIONS {
+            . = 0x400000; .text : { *(.text) } :text
+            . = 0x600000; .data : { *(.data) } :data .bss : { *(.bss) } :data
+            . = 0x2000000; .text2 : { *(.text2) } :text2
+            /DISCARD/ : { *(.note*) *(.comment) }
+        }";
+    fs::write(workshop.dir.path().join("script"), script).unwrap();
+    check_two(&workshop.gcc("holed", TWO, &["-nostdlib", "-static", "-Wl,-T,script"]));
+}
+
+#[test]
+fn assembly_without_a_size_reaches_to_the_next_symbol() {
+    let workshop = Workshop::new();
+    let source = "
+__asm__(\".text\\n.globl hot\\n.type hot,@function\\nhot: mov $0x11111111, %eax\\n\"
+        \".fill 64,1,0x90\\nret\\n.globl next\\n.type next,@function\\nnext: ret\\n\");
+void _start(void) {}";
+    let bytes = workshop.gcc("asm", source, &["-nostdlib", "-static"]);
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    let at = offset_of(&bytes, 0x1111_1111);
+    assert_eq!(name_at(&module, at), "hot+0x0");
+    assert_eq!(name_at(&module, at + 69), "hot+0x45");
+    assert_eq!(name_at(&module, at + 70), "next+0x0");
+}
+
+#[test]
+fn an_indirect_function_is_a_function_and_a_strong_global_name_wins() {
+    let workshop = Workshop::new();
+    let source = "
+int foo(void) { return 0x11111111; }
+int foo_is_weak(void) __attribute__((weak, alias(\"foo\")));
+static int foo_is_local(void) __attribute__((alias(\"foo\"), used));
+__asm__(\".text\\n\");
+static void *pick(void) { return foo; }
+int picked(void) __attribute__((ifunc(\"pick\")));
+int main(void) { return foo() + picked(); }";
+    let bytes = workshop.gcc("alias", source, &[]);
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    assert_eq!(name_at(&module, offset_of(&bytes, 0x1111_1111)), "foo+0x0");
+    let names: Vec<&str> = module.table().iter().map(|it| it.name).collect();
+    assert!(names.contains(&"picked"), "{names:?}");
+}
+
+#[test]
+fn stubs_of_the_linkage_table_are_named_after_what_they_call() {
+    let workshop = Workshop::new();
+    let source = "
+#include <stdlib.h>
+#include <time.h>
+int main(void) { return rand() + (int)time(0); }";
+    for cet in ["-fcf-protection=none", "-fcf-protection=full"] {
+        let bytes = workshop.gcc("plt", source, &[cet, "-Wl,-z,lazy", "-Wl,-z,ibtplt"]);
+        let module = ElfModule::parse(&bytes, None).unwrap();
+        let stubs: Vec<&str> =
+            module.table().iter().map(|it| it.name).filter(|it| it.contains("plt")).collect();
+        for stub in [".plt", "rand@plt", "time@plt", "__cxa_finalize@plt"] {
+            assert!(stubs.contains(&stub), "{stub} in {stubs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stripped_file_is_named_by_its_debug_file() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-nostdlib", "-static", "-Wl,--build-id"]);
+    workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
+    workshop.run("objcopy", &["-S", "--add-gnu-debuglink=full.dbg", "full", "bare"]);
+    workshop.store("bare", "/bin/prog");
+    let bare = workshop.load("/bin/prog", None).unwrap();
+    let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+    assert_eq!(name_at(&bare, at), "-");
+    let id = bare.identity().build_id.unwrap();
+    let hex = id.to_string();
+    let by_id = format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    for path in ["/bin/full.dbg", "/usr/lib/debug/bin/prog", &by_id] {
+        workshop.store("full.dbg", path);
+        assert_eq!(
+            name_at(&workshop.load("/bin/prog", Some(id)).unwrap(), at),
+            "one+0x0",
+            "{path}"
+        );
+        workshop.files.remove(Path::new(path));
+    }
+}
+
+#[test]
+fn a_debug_file_without_a_build_id_must_have_the_crc_of_the_link() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-nostdlib", "-static", "-Wl,--build-id=none"]);
+    for name in ["a", "ab", "abc", "abcd"] {
+        workshop.run("objcopy", &["--only-keep-debug", "full", name]);
+        let link = format!("--add-gnu-debuglink={name}");
+        workshop.run("objcopy", &["-S", &link, "full", "bare"]);
+        workshop.store("bare", "/bin/prog");
+        workshop.store(name, &format!("/bin/{name}"));
+        let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+        assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "one+0x0");
+        workshop.files.get_mut(Path::new(&format!("/bin/{name}"))).unwrap().push(0);
+        assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "-");
+    }
+}
+
+#[test]
+fn another_build_at_the_path_names_nothing() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-nostdlib", "-static", "-Wl,--build-id"]);
+    workshop.store("full", "/bin/prog");
+    let found = workshop.load("/bin/prog", None).unwrap().identity().build_id;
+    let wanted = BuildId::new(&[1; 20]).unwrap();
+    let path = PathBuf::from("/bin/prog");
+    let err = workshop.load("/bin/prog", Some(wanted)).unwrap_err();
+    assert_eq!(err, Error::OtherBuild { path, wanted, found });
+    // Only perf's own store can have what was replaced.
+    let hex = found.unwrap().to_string();
+    workshop.store("full", &format!("/cache/.build-id/{}/{}/elf", &hex[..2], &hex[2..]));
+    workshop.files.remove(Path::new("/bin/prog"));
+    assert!(workshop.load("/bin/prog", found).is_ok());
+    assert!(matches!(workshop.load("/bin/prog", None), Err(Error::Open { .. })));
+}
+
+#[test]
+fn what_is_no_elf_file_is_refused() {
+    for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[0; 100]] {
+        assert!(matches!(ElfModule::parse(bytes, None), Err(Error::Elf { .. })));
+    }
+}
+
+/// A file with every kind of section that is read, of a few KiB.
+fn small_file() -> Vec<u8> {
+    let workshop = Workshop::new();
+    let source = "
+int puts(const char *); int one(void) { return 0x11111111; }
+static void *pick(void) { return one; }
+int picked(void) __attribute__((ifunc(\"pick\")));
+int two(void) { return puts(\"x\") + picked(); }";
+    let layout = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,max-page-size=0x10"];
+    let args = [&["-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"][..], &layout].concat();
+    let bytes = workshop.gcc("small", source, &args);
+    assert_eq!(
+        name_at(&ElfModule::parse(&bytes, None).unwrap(), offset_of(&bytes, 0x1111_1111)),
+        "one+0x0"
+    );
+    bytes
+}
+
+/// Does with a damaged file all that is done with a good one.
+fn survive(bytes: &[u8]) {
+    if let Ok(module) = ElfModule::parse(bytes, Some(bytes)) {
+        assert!(module.table().len() <= bytes.len());
+        for at in (0..bytes.len() as u64).step_by(64) {
+            let _name = name_at(&module, at);
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_at_any_length_is_read_or_refused() {
+    let bytes = small_file();
+    for len in 0..bytes.len() {
+        survive(&bytes[..len]);
+    }
+}
+
+#[test]
+fn a_file_with_any_changed_byte_is_read_or_refused() {
+    let mut bytes = small_file();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..3000 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let [value, .., a, b] = state.to_le_bytes();
+        let at = usize::from(u16::from_le_bytes([a, b])) % bytes.len();
+        let old = std::mem::replace(&mut bytes[at], value);
+        survive(&bytes);
+        bytes[at] = old;
+    }
+}
