@@ -1,1 +1,4 @@
 //! Tests of what a user or a reader of this repository sees, without a kernel's help.
+
+#[cfg(test)]
+mod architecture;
