@@ -1,2 +1,8 @@
 //! Tests on the running kernel. Where it will not let them, they say why and pass, unless
 //! `BPFPERF_LIVE=1` asks for all of them.
+
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+#[allow(dead_code, reason = "not all props are in a play yet")]
+mod stage;

@@ -1,0 +1,123 @@
+//! What a live test plays on: the built programs, a scratch folder, the peer, and the rules of skipping.
+
+use std::env;
+use std::fmt::Write;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+
+/// What a test needs of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Need {
+    /// Opening events on every CPU and loading BPF programs.
+    Root,
+    /// Linux perf to compare with.
+    Peer,
+}
+
+/// Whether a test may go on: `false` is a skip, which has been told.
+///
+/// Under `BPFPERF_LIVE=1` nothing skips.
+#[track_caller]
+pub(crate) fn may_run(needs: &[Need]) -> bool {
+    let missing = needs.iter().find_map(|need| match need {
+        Need::Root => (!nix::unistd::geteuid().is_root()).then_some("root"),
+        Need::Peer => peer().is_none().then_some("a perf, as `cargo xtask peer` lays one"),
+    });
+    let Some(missing) = missing else { return true };
+    let is_asked_for = env::var_os("BPFPERF_LIVE").is_some_and(|it| it == "1");
+    assert!(!is_asked_for, "this test needs {missing}, and BPFPERF_LIVE=1 lets none skip");
+    println!("skipped: this test needs {missing}");
+    false
+}
+
+/// The program under test.
+pub(crate) fn bpfperf() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bpfperf"))
+}
+
+/// The workload with the BPF program: see `bpf/demo.rs` for its arguments.
+pub(crate) fn demo() -> Command {
+    Command::new(demo_path())
+}
+
+/// Where the workload is built.
+pub(crate) fn demo_path() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_bpfperf")).with_file_name("examples").join("demo")
+}
+
+/// The newest Linux perf, where it was laid.
+pub(crate) fn peer() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_BIN_EXE_bpfperf")).ancestors().nth(2)?;
+    let named = env::var_os("BPFPERF_PEER").map(PathBuf::from);
+    [named, Some(target.join("peer/perf"))].into_iter().flatten().find(|it| it.is_file())
+}
+
+/// Runs a command to its end and gives what it wrote to stdout; a bad end fails the test.
+#[track_caller]
+pub(crate) fn stdout_of(command: &mut Command) -> String {
+    let output = output_of(command);
+    assert!(output.status.success(), "{}", told(command, &output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a command to its end, whatever that is.
+#[track_caller]
+pub(crate) fn output_of(command: &mut Command) -> Output {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => panic!("cannot run {command:?}: {error}"),
+    }
+}
+
+/// A command with how it ended, for a failure's message.
+pub(crate) fn told(command: &Command, output: &Output) -> String {
+    let mut text = format!("{command:?}: {}\n", output.status);
+    for stream in [&output.stdout, &output.stderr] {
+        writeln!(text, "{}", String::from_utf8_lossy(stream)).unwrap();
+    }
+    text
+}
+
+/// A child that ends when the test does: its stdin is a pipe of ours, and it is killed and reaped.
+#[derive(Debug)]
+pub(crate) struct Background {
+    child: Child,
+    /// The first line that it wrote.
+    pub(crate) said: String,
+}
+
+impl Background {
+    /// Starts a command and waits for its first line.
+    #[track_caller]
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        Self { child, said: said.trim_end().to_owned() }
+    }
+
+    /// Closes its stdin and waits for its own end.
+    pub(crate) fn let_go(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
