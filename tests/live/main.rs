@@ -4,5 +4,9 @@
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod loading;
+#[cfg(test)]
+mod programs;
+#[cfg(test)]
 #[allow(dead_code, reason = "not all props are in a play yet")]
 mod stage;
