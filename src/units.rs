@@ -60,6 +60,47 @@ impl BuildId {
     }
 }
 
+/// A moment on a wall clock, in the time zone of whoever reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// The year.
+    pub year: i32,
+    /// The month, 1 to 12.
+    pub month: u8,
+    /// The day of the month, 1 to 31.
+    pub day: u8,
+    /// The day of the week, 0 for Sunday.
+    pub weekday: u8,
+    /// The hour, 0 to 23.
+    pub hour: u8,
+    /// The minute, 0 to 59.
+    pub minute: u8,
+    /// The second, 0 to 60.
+    pub second: u8,
+}
+
+impl LocalTime {
+    /// The form of ISO 8601 with a space: `2026-11-29 22:05:17`.
+    pub fn iso(&self) -> String {
+        let Self { year, month, day, hour, minute, second, .. } = self;
+        format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    }
+}
+
+impl fmt::Display for LocalTime {
+    /// The form of ctime(3): `Sun Nov 29 22:05:17 2026`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let Self { year, month, day, weekday, hour, minute, second } = self;
+        let weekday = WEEKDAYS.get(usize::from(*weekday)).unwrap_or(&"???");
+        let month = usize::from(*month).checked_sub(1).and_then(|it| MONTHS.get(it));
+        let month = month.unwrap_or(&"???");
+        write!(f, "{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+    }
+}
+
 impl fmt::Debug for BuildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BuildId({self})")
@@ -135,6 +176,14 @@ mod tests {
         assert_eq!(BuildId::new(&[]), None);
         assert_eq!(BuildId::new(&[0; 21]), None);
         assert_eq!(BuildId::new(&[0xab, 1]).unwrap().to_string(), "ab01");
+    }
+
+    #[test]
+    fn a_local_time_prints_as_by_ctime_and_as_iso() {
+        let (year, month, day, weekday) = (2026, 3, 1, 0);
+        let time = LocalTime { year, month, day, weekday, hour: 7, minute: 5, second: 9 };
+        assert_eq!(time.to_string(), "Sun Mar  1 07:05:09 2026");
+        assert_eq!(time.iso(), "2026-03-01 07:05:09");
     }
 
     #[test]

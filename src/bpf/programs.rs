@@ -10,17 +10,13 @@ use super::btfs::Btfs;
 use super::metadata::MetadataEntry;
 use super::metadata::MetadataMaps;
 use crate::btf::Btf;
-use crate::btf::cut;
 use crate::perfdata::bpf_info::ProgArray;
-use crate::perfdata::bpf_info::ProgFunction;
 use crate::perfdata::bpf_info::ProgInfo;
+use crate::perfdata::bpf_info::ProgSymbol;
 use crate::sys::bpf;
 use crate::units::Addr;
 use crate::units::BpfTag;
 use crate::units::ProgId;
-
-/// The most bytes of a symbol's name that the kernel keeps (`KSYM_NAME_LEN` without the zero).
-const MAX_NAME_LEN: usize = 511;
 
 /// The arrays that go into the file. The translated instructions do not: perf leaves them out,
 /// and a kernel that may not show them stops there and leaves out what would follow.
@@ -239,29 +235,13 @@ impl Error {
 }
 
 /// The functions of a program with their names in the kernel's spelling.
-///
-/// Function 0 bears the tag of the program, not its own. Source: `bpf_get_prog_name()` in
-/// kernel/bpf/core.c, and `jit_subprogs()` in kernel/bpf/verifier.c, which names a function
-/// without BTF `F`.
 fn functions(info: &ProgInfo<'_>, btf: Option<&Btf>) -> Vec<Function> {
-    let function = |(idx, it): (usize, ProgFunction)| {
-        let tag = if idx == 0 { info.tag() } else { it.tag.unwrap_or(info.tag()) };
-        let full = it.type_id.and_then(|id| btf?.function_name(id)).filter(|it| !it.is_empty());
-        let own = full.unwrap_or(if idx == 0 { info.name() } else { b"F" });
-        Function { addr: it.addr, len: it.len, name: symbol(tag, own) }
+    let symbols = info.symbols(|type_id| btf?.function_name(type_id));
+    let function = |ProgSymbol { addr, len, name, .. }| {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        Function { addr, len, name }
     };
-    info.functions().map(function).collect()
-}
-
-/// The kernel's name for the code of a function.
-fn symbol(tag: BpfTag, name: &[u8]) -> String {
-    let mut symbol = format!("bpf_prog_{tag}");
-    if !name.is_empty() {
-        symbol.push('_');
-        symbol.push_str(&String::from_utf8_lossy(name));
-    }
-    cut(&mut symbol, MAX_NAME_LEN);
-    symbol
+    symbols.into_iter().map(function).collect()
 }
 
 #[cfg(test)]

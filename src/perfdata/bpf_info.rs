@@ -103,6 +103,22 @@ pub struct ProgFunction {
     pub type_id: Option<u32>,
 }
 
+/// One function of a program as a symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgSymbol {
+    /// The function's number within the program.
+    pub idx: usize,
+    /// Where its native code begins.
+    pub addr: Addr,
+    /// How long its native code is, in bytes.
+    pub len: u32,
+    /// Its name as in the kernel's list of symbols, such as `bpf_prog_07df9015606e4140_handle`.
+    pub name: Vec<u8>,
+}
+
+/// The most bytes of a symbol's name that the kernel keeps (`KSYM_NAME_LEN` without the zero).
+const MAX_NAME_LEN: usize = 511;
+
 /// What the kernel knew of one program: an entry of `BPF_PROG_INFO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgInfo<'a> {
@@ -246,6 +262,28 @@ impl<'a> ProgInfo<'a> {
                 .map(|&it| endian.u32(it)),
         });
         functions.enumerate().filter(|(_, it)| it.addr != Addr(0) && it.len != 0)
+    }
+
+    /// The functions of [`ProgInfo::functions`] with their names in the kernel's spelling, where
+    /// `function_name` gives the name of a function's BTF type.
+    ///
+    /// Function 0 bears the tag of the program, not its own. Source: `bpf_get_prog_name()` in
+    /// kernel/bpf/core.c, and `jit_subprogs()` in kernel/bpf/verifier.c, which names a function
+    /// without BTF `F`.
+    pub fn symbols<'b>(&self, function_name: impl Fn(u32) -> Option<&'b [u8]>) -> Vec<ProgSymbol> {
+        let symbol = |(idx, it): (usize, ProgFunction)| {
+            let tag = if idx == 0 { self.tag() } else { it.tag.unwrap_or(self.tag()) };
+            let full = it.type_id.and_then(&function_name).filter(|it| !it.is_empty());
+            let own = full.unwrap_or(if idx == 0 { self.name() } else { b"F" });
+            let mut name = format!("bpf_prog_{tag}").into_bytes();
+            if !own.is_empty() {
+                name.push(b'_');
+                name.extend_from_slice(own);
+            }
+            name.truncate(MAX_NAME_LEN);
+            ProgSymbol { idx, addr: it.addr, len: it.len, name }
+        };
+        self.functions().map(symbol).collect()
     }
 
     /// The length of an array in bytes, by its count.

@@ -1,1 +1,3 @@
 //! Aggregates and samples to text.
+
+pub mod header;

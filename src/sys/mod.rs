@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "this is where the system calls are")]
 
 pub mod bpf;
+pub mod clock;
 pub mod map;
 pub mod perf_event;
 pub mod ring;

@@ -1,5 +1,7 @@
 //! The numbers of feature sections.
 
+use std::fmt;
+
 /// Which feature a section holds: the number of its bit in the file header.
 ///
 /// Source: `enum` of `HEADER_*` in `tools/perf/util/header.h`.
@@ -118,5 +120,15 @@ impl FeatureId {
                 | Self::DIR_FORMAT
                 | Self::HYBRID_TOPOLOGY
         )
+    }
+}
+
+impl fmt::Display for FeatureId {
+    /// The name, or the number of one that is not known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "feature {}", self.0),
+        }
     }
 }

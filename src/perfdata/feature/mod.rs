@@ -12,6 +12,7 @@ mod event;
 mod id;
 mod pipe;
 mod pmu;
+mod sections;
 mod text;
 mod topology;
 
@@ -27,6 +28,8 @@ pub use pipe::pipe_bodies;
 pub use pmu::PmuCap;
 pub use pmu::PmuCaps;
 pub use pmu::PmuMapping;
+pub use sections::FeatureSection;
+pub use sections::read_all;
 pub use text::Text;
 pub use topology::CacheLevel;
 pub use topology::CpuCount;
