@@ -15,6 +15,7 @@
 mod attr;
 pub mod bpf_info;
 mod cursor;
+mod event_name;
 pub mod feature;
 mod header;
 mod input;

@@ -1,5 +1,58 @@
 //! Records to timeline to resolved samples.
+//!
+//! In comes a recording, out come its samples with every address resolved, either boiled down to
+//! distinct combinations ([`Resolved`](resolved::Resolved), for `report`) or one by one in order
+//! (for `script`). The way there takes the file apart by time first:
+//!
+//! ```text
+//! Recording   header, events, features
+//! Index       one pass over the record headers: sideband decoded, samples only counted
+//! Timeline    who owned which address from when to when, built from the sideband, immutable
+//! Resolver    samples in any order, on any number of threads, to frames and stacks
+//! Names       each distinct address named once
+//! ```
+//!
+//! It never opens a file, asks the machine it runs on, or knows how a profile will be shown.
 
+mod anomalies;
+mod index;
+mod names;
+mod recording;
+mod resolve;
 pub mod resolved;
+mod resolver;
 pub mod spans;
 pub mod timeline;
+
+use std::io;
+
+pub use anomalies::Anomalies;
+pub use index::Entry;
+pub use index::Index;
+pub use index::Wanted;
+pub use names::LocalKernel;
+pub use names::Names;
+pub use names::Sources;
+pub use recording::Event;
+pub use recording::RawFeature;
+pub use recording::Recording;
+pub use resolve::resolve;
+pub use resolver::Frame;
+pub use resolver::Resolver;
+
+use crate::perfdata;
+
+/// Why a recording could not be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Its bytes cannot be decoded.
+    #[error(transparent)]
+    Decode(#[from] perfdata::Error),
+    /// It has no attribute, so nothing says how its samples are laid out.
+    #[error("the recording has no event")]
+    NoEvents,
+    /// Something the operating system said.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

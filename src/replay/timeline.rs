@@ -164,6 +164,16 @@ impl Timeline {
         self.mappings[idx as usize]
     }
 
+    /// All mappings, by index.
+    pub fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    /// All kernel symbols, by index.
+    pub fn ksymbols(&self) -> &[KernelSymbol] {
+        &self.ksymbols
+    }
+
     /// The kernel symbol with this index.
     pub fn ksymbol(&self, idx: u32) -> &KernelSymbol {
         &self.ksymbols[idx as usize]

@@ -1,0 +1,424 @@
+//! One pass over the headers of all records.
+
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::BuildIdEntry;
+use crate::perfdata::Cursor;
+use crate::perfdata::MmapId;
+use crate::perfdata::RawRecord;
+use crate::perfdata::ReadAt;
+use crate::perfdata::Record;
+use crate::perfdata::RecordKind;
+use crate::perfdata::RecordWalk;
+use crate::perfdata::SampleId;
+use crate::perfdata::SampleType;
+use crate::perfdata::Section;
+use crate::perfdata::UserRecord;
+use crate::perfdata::feature::Feature;
+use crate::perfdata::feature::FeatureId;
+use crate::perfdata::misc;
+use crate::units::Addr;
+use crate::units::BuildId;
+use crate::units::FileOffset;
+use crate::units::Nanos;
+use crate::units::Pid;
+
+use super::Anomalies;
+use super::Error;
+use super::Recording;
+use super::resolved::CommId;
+use super::spans::Moment;
+use super::timeline::Fact;
+use super::timeline::FileId;
+use super::timeline::KernelSymbol;
+use super::timeline::MappedFile;
+use super::timeline::Mapping;
+use super::timeline::Timeline;
+
+/// A record in the order in which it is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// By what records are ordered: its time, or the time up to which all had been shown when it
+    /// came, if that is later.
+    pub order: Nanos,
+    /// Where it stands in the input.
+    pub position: u64,
+}
+
+/// Which records the [`Index`] lists one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Their kinds.
+    pub kinds: Vec<RecordKind>,
+}
+
+/// What one pass over a recording finds.
+#[derive(Debug)]
+pub struct Index {
+    /// The records in pieces of some megabytes, each beginning and ending at a record.
+    pub chunks: Vec<Section>,
+    /// How many samples each event has.
+    pub n_samples: Vec<u64>,
+    /// How many samples the kernel lost of each event.
+    pub n_lost: Vec<u64>,
+    /// The wanted records, in order.
+    pub entries: Vec<Entry>,
+    /// The recorded machine.
+    pub timeline: Timeline,
+    /// Command names.
+    pub comms: Vec<Vec<u8>>,
+    /// Mapped files.
+    pub files: Vec<MappedFile>,
+    /// The build ids that stand in records or a section of their own, by path.
+    pub build_ids: FxHashMap<Vec<u8>, BuildId>,
+    /// Where the kernel's text begins, as recorded, and the file it is.
+    pub kernel: Option<(Addr, FileId)>,
+    /// What went wrong without stopping the pass.
+    pub anomalies: Anomalies,
+}
+
+/// The length of a chunk in bytes: enough to be worth handing to a thread.
+const CHUNK: u64 = 4 << 20;
+
+/// `PROT_EXEC`.
+const PROT_EXEC: u32 = 4;
+/// `MAP_HUGETLB`.
+const MAP_HUGETLB: u32 = 0x4_0000;
+
+impl Index {
+    /// Goes over `recording`, whose bytes `input` has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decode`] for a record from which there is no way on, and for input that cannot be
+    /// read.
+    pub fn new(recording: &Recording, input: &dyn ReadAt, wanted: &Wanted) -> Result<Self, Error> {
+        let n_events = recording.events.len();
+        let mut pass = Pass {
+            recording,
+            wants_samples: wanted.kinds.contains(&RecordKind::SAMPLE),
+            wanted,
+            has_times: recording
+                .events
+                .iter()
+                .any(|it| it.attr.sample_type.contains(SampleType::TIME)),
+            seen_sample: false,
+            max_time: Nanos(0),
+            next_flush: Nanos(0),
+            flushed: Nanos(0),
+            facts: Vec::new(),
+            late: Vec::new(),
+            comm_ids: FxHashMap::default(),
+            file_ids: FxHashMap::default(),
+            index: Self {
+                chunks: Vec::new(),
+                n_samples: vec![0; n_events],
+                n_lost: vec![0; n_events],
+                entries: Vec::new(),
+                timeline: Timeline::default(),
+                comms: Vec::new(),
+                files: Vec::new(),
+                build_ids: FxHashMap::default(),
+                kernel: None,
+                anomalies: Anomalies::default(),
+            },
+        };
+        if let Some(Feature::BuildIds(entries)) = recording.decoded(FeatureId::BUILD_ID) {
+            let known = entries.iter().filter_map(|it| Some((it.name.as_bytes(), it.build_id?)));
+            pass.index.build_ids.extend(known.map(|(name, id)| (name.to_vec(), id)));
+        }
+        pass.run(input)?;
+        Ok(pass.finish())
+    }
+}
+
+struct Pass<'r> {
+    recording: &'r Recording,
+    wanted: &'r Wanted,
+    wants_samples: bool,
+    /// Whether any event's records carry a time.
+    has_times: bool,
+    seen_sample: bool,
+    /// The latest time met.
+    max_time: Nanos,
+    /// The time up to which the next round's end shows everything.
+    next_flush: Nanos,
+    /// The time up to which everything has been shown.
+    flushed: Nanos,
+    facts: Vec<(Moment, Fact)>,
+    late: Vec<Fact>,
+    comm_ids: FxHashMap<Vec<u8>, CommId>,
+    file_ids: FxHashMap<MappedFile, FileId>,
+    index: Index,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, input: &dyn ReadAt) -> Result<(), Error> {
+        let data = self.recording.data;
+        let mut walk = RecordWalk::new(input, data, self.recording.header.endian());
+        let mut chunk = data.offset;
+        while let Some(raw) = walk.next()? {
+            let end = raw.payload.end();
+            self.record(raw);
+            if end - chunk >= CHUNK {
+                self.index.chunks.push(Section { offset: chunk, size: end - chunk });
+                chunk = end;
+            }
+        }
+        let end = walk.position().0;
+        if end > chunk {
+            self.index.chunks.push(Section { offset: chunk, size: end - chunk });
+        }
+        self.index.anomalies.cut_bytes = walk.cut_bytes();
+        Ok(())
+    }
+
+    fn record(&mut self, raw: RawRecord<'_>) {
+        match raw.header.kind {
+            RecordKind::SAMPLE => self.sample(raw),
+            RecordKind::FINISHED_ROUND => {
+                self.flushed = self.next_flush;
+                self.next_flush = self.max_time;
+            }
+            kind if kind.is_kernel() => self.kernel_record(raw),
+            _ => self.user_record(raw),
+        }
+    }
+
+    fn sample(&mut self, raw: RawRecord<'_>) {
+        let Some(event) = self.recording.event_of_sample(raw.body) else {
+            self.index.anomalies.orphans += 1;
+            return;
+        };
+        self.seen_sample = true;
+        self.index.n_samples[event as usize] += 1;
+        if self.wants_samples {
+            let time = self.recording.events[event as usize].sample.time(raw.body);
+            self.list(raw.at, time);
+        }
+    }
+
+    /// Puts a record on the list of those to be shown.
+    fn list(&mut self, at: FileOffset, time: Option<Nanos>) {
+        let time = time.filter(|it| is_a_time(*it));
+        self.max_time = self.max_time.max(time.unwrap_or_default());
+        let order = time.unwrap_or_default().max(self.flushed);
+        self.index.entries.push(Entry { order, position: at.0 });
+    }
+
+    fn kernel_record(&mut self, raw: RawRecord<'_>) {
+        let endian = self.recording.header.endian();
+        let event = self.recording.event_of_record(raw.body) as usize;
+        let (own, id) = self.recording.events[event].sample_id.split(raw.body, endian);
+        let mut cursor = Cursor::new(own, FileOffset(raw.at.0.saturating_add(8)), endian);
+        let Ok(record) = Record::decode(raw.header, &mut cursor) else {
+            self.index.anomalies.undecodable += 1;
+            return;
+        };
+        if self.wanted.kinds.contains(&raw.header.kind) {
+            self.list(raw.at, id.time);
+        } else {
+            self.max_time =
+                self.max_time.max(id.time.filter(|it| is_a_time(*it)).unwrap_or_default());
+        }
+        match record {
+            Record::Lost { lost, .. } => {
+                self.index.anomalies.lost = self.index.anomalies.lost.saturating_add(lost);
+            }
+            Record::LostSamples { lost } => {
+                let total = &mut self.index.anomalies.lost_samples;
+                *total = total.saturating_add(lost);
+                self.index.n_lost[event] = self.index.n_lost[event].saturating_add(lost);
+            }
+            Record::Throttle(_) => self.index.anomalies.throttled += 1,
+            Record::Unknown(_) => self.unknown(raw.header.kind),
+            record => {
+                if let Some(fact) = self.fact(&record, raw.header.misc) {
+                    self.state(fact, raw.at, id);
+                }
+            }
+        }
+    }
+
+    fn user_record(&mut self, raw: RawRecord<'_>) {
+        if raw.header.kind.name().is_none() {
+            self.unknown(raw.header.kind);
+            return;
+        }
+        match raw.header.kind {
+            RecordKind::COMPRESSED | RecordKind::COMPRESSED2 => {
+                self.index.anomalies.compressed += 1
+            }
+            RecordKind::AUXTRACE => self.index.anomalies.aux += 1,
+            RecordKind::BUILD_ID => {
+                let endian = self.recording.header.endian();
+                let at = FileOffset(raw.at.0.saturating_add(8));
+                let mut cursor = Cursor::new(raw.body, at, endian);
+                match BuildIdEntry::decode(raw.header.misc, &mut cursor) {
+                    Ok(BuildIdEntry { build_id: Some(id), filename, .. }) => {
+                        self.index.build_ids.insert(filename.to_vec(), id);
+                    }
+                    _ => self.index.anomalies.undecodable += 1,
+                }
+            }
+            RecordKind::BPF_METADATA => {
+                let endian = self.recording.header.endian();
+                let mut cursor = Cursor::new(raw.body, raw.at, endian);
+                if !matches!(
+                    Record::decode(raw.header, &mut cursor),
+                    Ok(Record::User(UserRecord::BpfMetadata(_)))
+                ) {
+                    self.index.anomalies.undecodable += 1;
+                    return;
+                }
+            }
+            _ => {}
+        }
+        if self.wanted.kinds.contains(&raw.header.kind) {
+            self.list(raw.at, None);
+        }
+    }
+
+    fn unknown(&mut self, kind: RecordKind) {
+        *self.index.anomalies.unknown.entry(kind).or_default() += 1;
+    }
+
+    /// Notes `fact` with the moment from which it holds.
+    fn state(&mut self, fact: Fact, at: FileOffset, id: SampleId) {
+        let position = at.0;
+        let moment = match id.time.filter(|it| is_a_time(*it)) {
+            Some(time) => Moment { time, position },
+            None if self.has_times && self.seen_sample => {
+                self.late.push(fact);
+                return;
+            }
+            None => Moment { time: Nanos(0), position },
+        };
+        self.facts.push((moment, fact));
+    }
+
+    fn fact(&mut self, record: &Record<'_>, misc: u16) -> Option<Fact> {
+        Some(match *record {
+            Record::Mmap(ref mmap) => {
+                let is_data = misc & misc::MMAP_DATA != 0;
+                let file = MappedFile { path: mmap.filename.to_vec(), build_id: None };
+                let prot = if is_data { 0 } else { PROT_EXEC };
+                self.map(misc, mmap.pid, (mmap.addr, mmap.len, mmap.pgoff), file, prot, 0)?
+            }
+            Record::Mmap2(ref mmap) => {
+                let build_id = match mmap.id {
+                    MmapId::BuildId(id) => id,
+                    MmapId::Inode { .. } => None,
+                };
+                let file = MappedFile { path: mmap.filename.to_vec(), build_id };
+                let place = (mmap.addr, mmap.len, mmap.pgoff);
+                self.map(misc, mmap.pid, place, file, mmap.prot, mmap.flags)?
+            }
+            Record::Comm(comm) => Fact::Comm {
+                pid: comm.pid,
+                tid: comm.tid,
+                comm: self.comm(comm.comm),
+                is_exec: misc & misc::COMM_EXEC != 0,
+            },
+            Record::Fork(task) => Fact::Fork {
+                pid: task.pid,
+                ppid: task.ppid,
+                tid: task.tid,
+                ptid: task.ptid,
+                is_exec: misc & misc::FORK_EXEC != 0,
+            },
+            Record::Ksymbol(ksymbol) if ksymbol.is_unregister() => Fact::Unregister(ksymbol.addr.0),
+            Record::Ksymbol(ksymbol) => Fact::Register(KernelSymbol {
+                name: ksymbol.name.to_vec(),
+                start: ksymbol.addr.0,
+                end: ksymbol.addr.0.saturating_add(u64::from(ksymbol.len)),
+            }),
+            _ => return None,
+        })
+    }
+
+    fn map(
+        &mut self,
+        misc: u16,
+        pid: Pid,
+        (start, len, pgoff): (Addr, u64, u64),
+        file: MappedFile,
+        prot: u32,
+        flags: u32,
+    ) -> Option<Fact> {
+        let is_kernel = match misc & misc::CPUMODE_MASK {
+            misc::KERNEL => true,
+            // A guest's addresses never meet the host's maps.
+            misc::GUEST_KERNEL | misc::GUEST_USER => return None,
+            _ => false,
+        };
+        let is_executable = prot & PROT_EXEC != 0 || is_kernel;
+        let path = file.path.clone();
+        let is_anonymous = is_anonymous(&path) || flags & MAP_HUGETLB != 0;
+        let is_own_image = is_kernel && path.starts_with(b"[kernel.kallsyms]");
+        let file = self.file(file);
+        if is_own_image && self.index.kernel.is_none() {
+            self.index.kernel = Some((start, file));
+        }
+        // Kernel addresses and those of code without a file stand for themselves.
+        let is_identity = is_kernel || is_anonymous || is_fileless(&path);
+        let mapping = Mapping {
+            file,
+            bias: if is_identity { 0 } else { start.0.wrapping_sub(pgoff) },
+            jit_pid: if is_anonymous && is_executable { pid } else { Pid(0) },
+            is_kernel,
+            is_executable,
+        };
+        let end = start.0.saturating_add(len);
+        Some(Fact::Map { pid: (!is_kernel).then_some(pid), start: start.0, end, mapping })
+    }
+
+    fn comm(&mut self, comm: &[u8]) -> CommId {
+        if let Some(id) = self.comm_ids.get(comm) {
+            return *id;
+        }
+        let id = CommId(narrow(self.index.comms.len()));
+        self.index.comms.push(comm.to_vec());
+        self.comm_ids.insert(comm.to_vec(), id);
+        id
+    }
+
+    fn file(&mut self, file: MappedFile) -> FileId {
+        if let Some(id) = self.file_ids.get(&file) {
+            return *id;
+        }
+        let id = FileId(narrow(self.index.files.len()));
+        self.index.files.push(file.clone());
+        self.file_ids.insert(file, id);
+        id
+    }
+
+    fn finish(mut self) -> Index {
+        self.facts.sort_by_key(|(moment, _)| *moment);
+        self.index.timeline = Timeline::new(self.facts, self.late);
+        if !self.index.entries.is_sorted() {
+            self.index.entries.sort_unstable();
+        }
+        self.index
+    }
+}
+
+/// Whether a recorded time is one: synthesized records have 0, some tools write -1.
+fn is_a_time(time: Nanos) -> bool {
+    time != Nanos(0) && time != Nanos(u64::MAX)
+}
+
+/// Whether a mapping is of no file, so that code in it was made by the process itself.
+fn is_anonymous(path: &[u8]) -> bool {
+    path == b"//anon" || path.starts_with(b"/dev/zero") || path.starts_with(b"/anon_hugepage")
+}
+
+/// Whether a mapping is of memory that never holds a file.
+fn is_fileless(path: &[u8]) -> bool {
+    path.starts_with(b"[stack") || path.starts_with(b"/SYSV") || path == b"[heap]"
+}
+
+/// Names come from records in memory: fewer than 2^32.
+fn narrow(idx: usize) -> u32 {
+    u32::try_from(idx).expect("fewer than 2^32 names")
+}

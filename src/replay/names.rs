@@ -1,0 +1,387 @@
+//! Frames to names: each distinct address once, each module's symbols read once.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::symbols;
+use crate::symbols::ElfModule;
+use crate::symbols::Kallsyms;
+use crate::symbols::PerfMap;
+use crate::symbols::SymbolIdx;
+use crate::symbols::demangle;
+use crate::units::Addr;
+use crate::units::BuildId;
+use crate::units::FileOffset;
+use crate::units::Pid;
+
+use super::Frame;
+use super::Index;
+use super::resolved::Dso;
+use super::resolved::DsoId;
+use super::resolved::Location;
+use super::resolved::Resolved;
+use super::resolved::Symbol;
+use super::resolved::SymbolId;
+use super::timeline::MappedFile;
+use super::timeline::Mapping;
+use super::timeline::Owner;
+
+/// Where symbol tables come from; asked at most once for each module, by any thread.
+pub trait Sources: Sync {
+    /// The symbols of the file mapped from `path`, which has `build_id` if that was recorded.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none; its addresses stay without a name.
+    fn elf(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfModule, symbols::Error>;
+
+    /// The symbols of the vDSO with `build_id` if that was recorded.
+    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule>;
+
+    /// What process `pid` wrote of the code that it made itself.
+    fn perf_map(&self, pid: Pid) -> Option<PerfMap>;
+
+    /// The kernel whose symbols are at hand.
+    fn kernel(&self) -> Option<LocalKernel>;
+}
+
+/// A kernel whose symbols are at hand.
+#[derive(Debug)]
+pub struct LocalKernel {
+    /// Its build id.
+    pub build_id: Option<BuildId>,
+    /// Its symbols, at the addresses where it runs.
+    pub kallsyms: Kallsyms,
+}
+
+/// The names of everything in a recording.
+pub struct Names<'a> {
+    index: &'a Index,
+    sources: &'a dyn Sources,
+    /// The module of each mapping, by the mapping's number.
+    module_of: Vec<u32>,
+    modules: Vec<Module>,
+    ksymbol_dsos: Vec<Dso>,
+    kernel: OnceLock<Option<(LocalKernel, u64)>>,
+}
+
+impl std::fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").field("modules", &self.modules.len()).finish_non_exhaustive()
+    }
+}
+
+/// Mappings of one file, or of one process's own code.
+#[derive(Debug)]
+struct Module {
+    kind: ModuleKind,
+    dso: Dso,
+    table: OnceLock<Table>,
+}
+
+#[derive(Clone, Debug)]
+enum ModuleKind {
+    Kernel,
+    KernelModule(String),
+    Elf {
+        path: String,
+        build_id: Option<BuildId>,
+    },
+    Vdso {
+        build_id: Option<BuildId>,
+    },
+    Jit {
+        pid: Pid,
+    },
+    /// Memory that never has symbols.
+    Plain,
+}
+
+#[derive(Debug)]
+enum Table {
+    Elf(ElfModule),
+    PerfMap(PerfMap),
+    None,
+}
+
+/// What an address is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'n> {
+    /// The module; `None` where no mapping covered the address.
+    pub dso: Option<&'n Dso>,
+    /// The address in the module, as [`Location::addr`].
+    pub addr: Addr,
+    /// The symbol; `None` where no name is sure.
+    pub symbol: Option<SymbolName<'n>>,
+}
+
+/// The symbol that covers an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolName<'n> {
+    /// Its name as it stands in the file: not demangled.
+    pub raw: &'n str,
+    /// Its first address, in the module's own addresses.
+    pub start: Addr,
+    /// One past its last address.
+    pub end: Addr,
+    /// How far into it the address is, in bytes.
+    pub offset: u64,
+}
+
+impl<'a> Names<'a> {
+    /// The names of what `index` found, by the symbols that `sources` have.
+    pub fn new(index: &'a Index, sources: &'a dyn Sources) -> Self {
+        let mut modules = Vec::new();
+        let mut ids: FxHashMap<(u32, Pid, bool), u32> = FxHashMap::default();
+        let mut module_of = Vec::new();
+        for mapping in index.timeline.mappings() {
+            let key = (mapping.file.0, mapping.jit_pid, mapping.is_executable);
+            let id = *ids.entry(key).or_insert_with(|| {
+                let file = &index.files[mapping.file.0 as usize];
+                let recorded = index.build_ids.get(&file.path).copied();
+                modules.push(Module::new(file, mapping, recorded));
+                narrow(modules.len() - 1)
+            });
+            module_of.push(id);
+        }
+        let ksymbol_dsos = index
+            .timeline
+            .ksymbols()
+            .iter()
+            .map(|it| {
+                let name = text(&it.name);
+                Dso { short_name: name.clone(), long_name: name }
+            })
+            .collect();
+        let kernel = OnceLock::new();
+        Self { index, sources, module_of, modules, ksymbol_dsos, kernel }
+    }
+
+    /// What `frame` is called.
+    pub fn name(&self, frame: &Frame) -> Name<'_> {
+        let Frame { ip, owner, level: _ } = *frame;
+        match owner {
+            None => Name { dso: None, addr: ip, symbol: None },
+            Some(Owner::Ksymbol(idx)) => {
+                let ksymbol = self.index.timeline.ksymbol(idx);
+                let dso = &self.ksymbol_dsos[idx as usize];
+                let symbol = SymbolName {
+                    raw: &dso.short_name,
+                    start: Addr(ksymbol.start),
+                    end: Addr(ksymbol.end),
+                    offset: ip.0.wrapping_sub(ksymbol.start),
+                };
+                Name { dso: Some(dso), addr: ip, symbol: Some(symbol) }
+            }
+            Some(Owner::Mapping(idx)) => {
+                let mapping = self.index.timeline.mapping(idx);
+                let module = &self.modules[self.module_of[idx as usize] as usize];
+                let addr = Addr(ip.0.wrapping_sub(mapping.bias));
+                let symbol = self.symbol(module, ip, addr);
+                Name { dso: Some(&module.dso), addr, symbol }
+            }
+        }
+    }
+
+    fn symbol<'s>(&'s self, module: &'s Module, ip: Addr, addr: Addr) -> Option<SymbolName<'s>> {
+        match &module.kind {
+            ModuleKind::Kernel => self.kernel_symbol(ip, None),
+            ModuleKind::KernelModule(name) => self.kernel_symbol(ip, Some(name)),
+            ModuleKind::Plain => None,
+            ModuleKind::Elf { .. } | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
+                let table = module.table.get_or_init(|| self.load(&module.kind));
+                table.symbol(addr)
+            }
+        }
+    }
+
+    fn load(&self, kind: &ModuleKind) -> Table {
+        match kind {
+            ModuleKind::Elf { path, build_id } => {
+                match self.sources.elf(Path::new(path), *build_id) {
+                    Ok(module) => Table::Elf(module),
+                    Err(error) => {
+                        tracing::debug!(path, %error, "no symbols");
+                        Table::None
+                    }
+                }
+            }
+            ModuleKind::Vdso { build_id } => {
+                self.sources.vdso(*build_id).map_or(Table::None, Table::Elf)
+            }
+            ModuleKind::Jit { pid } => {
+                self.sources.perf_map(*pid).map_or(Table::None, Table::PerfMap)
+            }
+            ModuleKind::Kernel | ModuleKind::KernelModule(_) | ModuleKind::Plain => Table::None,
+        }
+    }
+
+    fn kernel_symbol(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
+        let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref()?;
+        let at = Addr(ip.0.wrapping_sub(*delta));
+        let kallsyms = &kernel.kallsyms;
+        let idx = kallsyms.find(at)?;
+        if module.is_some() && kallsyms.module(idx) != module {
+            return None;
+        }
+        let symbol = kallsyms.symbol(idx)?;
+        Some(SymbolName {
+            raw: symbol.name,
+            start: Addr(symbol.start.0.wrapping_add(*delta)),
+            end: Addr(symbol.end.0.wrapping_add(*delta)),
+            offset: at - symbol.start,
+        })
+    }
+
+    /// The kernel at hand, if it is the one that was recorded, and how far away the recorded one
+    /// ran: a kernel with the same build id may have been loaded elsewhere (KASLR).
+    fn find_kernel(&self) -> Option<(LocalKernel, u64)> {
+        let (start, file) = self.index.kernel?;
+        let file = &self.index.files[file.0 as usize];
+        let kernel = self.sources.kernel()?;
+        let reference = file.path.strip_prefix(b"[kernel.kallsyms]".as_slice())?;
+        let reference = std::str::from_utf8(reference).ok().filter(|it| !it.is_empty());
+        let local = kernel.kallsyms.addr_of(reference.unwrap_or("_text"))?;
+        let recorded = file
+            .build_id
+            .or_else(|| self.index.build_ids.get(b"[kernel.kallsyms]".as_slice()).copied());
+        let is_same = match (recorded, kernel.build_id) {
+            (Some(recorded), Some(local)) => recorded == local,
+            // Without an id the place alone decides: the kernel is loaded at random.
+            _ => start == local,
+        };
+        is_same.then(|| (kernel, start - local))
+    }
+
+    /// Names `frames`, which become the locations of `resolved` in the same order.
+    pub(super) fn name_all(&self, frames: &[Frame], resolved: &mut Resolved) {
+        let names: Vec<Name<'_>> =
+            frames.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
+        let mut dsos = Dsos::default();
+        let mut symbol_ids: FxHashMap<(DsoId, &str, Addr), SymbolId> = FxHashMap::default();
+        let mut symbols = Vec::new();
+        for (frame, name) in frames.iter().zip(&names) {
+            let dso = name.dso.map(|dso| dsos.id(dso));
+            let symbol = dso.zip(name.symbol).map(|(dso, symbol)| {
+                *symbol_ids.entry((dso, symbol.raw, symbol.start)).or_insert_with(|| {
+                    symbols.push((dso, symbol));
+                    SymbolId(narrow(symbols.len() - 1))
+                })
+            });
+            let Frame { ip, owner: _, level } = *frame;
+            resolved.locations.push(Location { ip, addr: name.addr, dso, symbol, level });
+        }
+        resolved.symbols = symbols
+            .par_iter()
+            .with_min_len(64)
+            .map(|&(dso, symbol)| Symbol {
+                name: demangle(symbol.raw).into_owned(),
+                dso,
+                start: symbol.start,
+                end: symbol.end,
+            })
+            .collect();
+        resolved.dsos = dsos.dsos;
+    }
+}
+
+/// Distinct modules as they are shown: by name, since names are what a reader sees.
+#[derive(Default)]
+struct Dsos<'n> {
+    dsos: Vec<Dso>,
+    by_place: FxHashMap<*const Dso, DsoId>,
+    by_name: FxHashMap<&'n str, DsoId>,
+}
+
+impl<'n> Dsos<'n> {
+    fn id(&mut self, dso: &'n Dso) -> DsoId {
+        if let Some(id) = self.by_place.get(&std::ptr::from_ref(dso)) {
+            return *id;
+        }
+        let id = *self.by_name.entry(&dso.long_name).or_insert_with(|| {
+            self.dsos.push(dso.clone());
+            DsoId(narrow(self.dsos.len() - 1))
+        });
+        self.by_place.insert(std::ptr::from_ref(dso), id);
+        id
+    }
+}
+
+impl Module {
+    fn new(file: &MappedFile, mapping: &Mapping, recorded: Option<BuildId>) -> Self {
+        let path = text(&file.path);
+        let build_id = file.build_id.or(recorded);
+        let base = path.rsplit('/').next().filter(|it| !it.is_empty()).unwrap_or(&path).to_owned();
+        let dso = |name: &str, short: &str| Dso {
+            short_name: short.to_owned(),
+            long_name: name.to_owned(),
+        };
+        let (kind, dso) = if mapping.is_kernel && path.starts_with("[kernel.kallsyms]") {
+            (ModuleKind::Kernel, dso("[kernel.kallsyms]", "[kernel.kallsyms]"))
+        } else if mapping.is_kernel {
+            let name = module_name(&base);
+            let shown = format!("[{name}]");
+            (ModuleKind::KernelModule(name), dso(&shown, &shown))
+        } else if mapping.jit_pid != Pid(0) {
+            let pid = mapping.jit_pid;
+            let name = format!("/tmp/perf-{pid}.map");
+            (ModuleKind::Jit { pid }, dso(&name, &format!("[JIT] tid {pid}")))
+        } else if path == "[vdso]" {
+            (ModuleKind::Vdso { build_id }, dso(&path, &path))
+        } else if !mapping.is_executable || path.starts_with('[') || path.starts_with("//") {
+            (ModuleKind::Plain, dso(&path, &base))
+        } else {
+            let shown = dso(&path, &base);
+            (ModuleKind::Elf { path, build_id }, shown)
+        };
+        Self { kind, dso, table: OnceLock::new() }
+    }
+}
+
+impl Table {
+    fn symbol(&self, addr: Addr) -> Option<SymbolName<'_>> {
+        let (at, symbol): (Addr, symbols::Symbol<'_>) = match self {
+            Self::Elf(module) => {
+                let at = module.vaddr(FileOffset(addr.0))?;
+                let idx: SymbolIdx = module.find(at)?;
+                (at, module.symbol(idx)?)
+            }
+            Self::PerfMap(map) => (addr, map.symbol(map.find(addr)?)?),
+            Self::None => return None,
+        };
+        let symbols::Symbol { name, start, end, .. } = symbol;
+        Some(SymbolName { raw: name, start, end, offset: at - start })
+    }
+}
+
+/// The name of a kernel module by its file: `/lib/modules/.../snd-hda.ko.xz` is `snd_hda`.
+fn module_name(base: &str) -> String {
+    let base = base.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(base);
+    let name = base.split_once(".ko").map_or(base, |(name, _)| name);
+    name.replace('-', "_")
+}
+
+/// A name from a file as text; what is no UTF-8 shows as the replacement character.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Modules and symbols are fewer than mappings and samples.
+fn narrow(idx: usize) -> u32 {
+    u32::try_from(idx).expect("fewer than 2^32 modules and symbols")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_named_by_its_file() {
+        assert_eq!(module_name("snd-hda.ko.xz"), "snd_hda");
+        assert_eq!(module_name("[kvm]"), "kvm");
+        assert_eq!(module_name("ext4.ko"), "ext4");
+    }
+}

@@ -1,0 +1,407 @@
+//! All samples of a recording to distinct combinations, on all cores.
+
+use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::RawRecord;
+use crate::perfdata::ReadAt;
+use crate::perfdata::RecordKind;
+use crate::perfdata::RecordWalk;
+use crate::perfdata::Section;
+use crate::perfdata::U64s;
+use crate::units::Nanos;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::Error;
+use super::Frame;
+use super::Index;
+use super::Names;
+use super::Recording;
+use super::Resolver;
+use super::resolved::CommId;
+use super::resolved::EventIdx;
+use super::resolved::EventInfo;
+use super::resolved::Group;
+use super::resolved::Keep;
+use super::resolved::LocationId;
+use super::resolved::Resolved;
+use super::resolved::StackId;
+use super::resolver::TaskAt;
+use super::spans::Moment;
+
+/// Resolves every sample of `recording` and boils them down to what `keep` keeps apart; call chains
+/// are cut to `max_frames`.
+///
+/// # Errors
+///
+/// [`Error::Decode`] if the input cannot be read a second time.
+pub fn resolve(
+    recording: &Recording,
+    index: &Index,
+    input: &dyn ReadAt,
+    names: &Names<'_>,
+    keep: Keep,
+    max_frames: usize,
+) -> Result<Resolved, Error> {
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let n_threads = n_threads.min(index.chunks.len()).max(1);
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Worker<'_>, Error> {
+        let mut worker = Worker::new(recording, index, keep, max_frames);
+        while let Some(chunk) = index.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            worker.chunk(input, *chunk)?;
+        }
+        Ok(worker)
+    };
+    let workers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..n_threads).map(|_| scope.spawn(work)).collect();
+        let mut workers = vec![work()?];
+        for thread in threads {
+            match thread.join() {
+                Ok(worker) => workers.push(worker?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok::<_, Error>(workers)
+    })?;
+    Ok(merge(workers, recording, index, names))
+}
+
+/// What keeps samples apart, in the numbers of one worker, or after the merge of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    event: u32,
+    comm: u32,
+    frame: u32,
+    stack: u32,
+    pid: i32,
+    tid: i32,
+    cpu: u32,
+}
+
+/// What fell on a combination.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    period: u64,
+    n_samples: u64,
+    first: Moment,
+    /// The task of the first sample, where tasks are not kept apart.
+    task: (Pid, Tid),
+    cpu: Option<u32>,
+}
+
+/// The number of no stack, no CPU.
+const NONE: u32 = u32::MAX;
+/// Set in the number of a command name that nothing told: the rest is the thread's id.
+const UNNAMED: u32 = 1 << 31;
+
+/// Distinct lists of numbers, numbered in order of appearance.
+#[derive(Default)]
+struct Lists<T> {
+    items: Vec<T>,
+    starts: Vec<usize>,
+    table: HashTable<u32>,
+}
+
+impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
+    fn get(&self, id: u32) -> &[T] {
+        let id = id as usize;
+        let end = self.starts.get(id + 1).copied().unwrap_or(self.items.len());
+        &self.items[self.starts[id]..end]
+    }
+
+    /// The number of `list`, and whether it is new.
+    fn intern(&mut self, list: &[T]) -> (u32, bool) {
+        let hash = FxBuildHasher.hash_one(list);
+        if let Some(&id) = self.table.find(hash, |&id| self.get(id) == list) {
+            return (id, false);
+        }
+        let id = narrow(self.starts.len());
+        self.starts.push(self.items.len());
+        self.items.extend_from_slice(list);
+        let (items, starts) = (&self.items, &self.starts);
+        self.table.insert_unique(hash, id, |&id| {
+            let id = id as usize;
+            let end = starts.get(id + 1).copied().unwrap_or(items.len());
+            FxBuildHasher.hash_one(&items[starts[id]..end])
+        });
+        (id, true)
+    }
+}
+
+/// One thread's part of the work, in numbers of its own.
+struct Worker<'a> {
+    recording: &'a Recording,
+    keep: Keep,
+    max_frames: usize,
+    resolver: Resolver<'a>,
+    frames: Vec<Frame>,
+    frame_ids: FxHashMap<Frame, u32>,
+    /// Sampled addresses by state and privilege, so that most cost one look-up.
+    ips: FxHashMap<([u32; 4], u16, u64), u32>,
+    /// Raw chains, each behind the state in which it was met, and the stack each came to.
+    raw_chains: Lists<u64>,
+    stack_of_chain: Vec<u32>,
+    stacks: Lists<u32>,
+    groups: FxHashMap<Key, Weight>,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Scratch {
+    raw: Vec<u64>,
+    frames: Vec<Frame>,
+    ids: Vec<u32>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(recording: &'a Recording, index: &'a Index, keep: Keep, max_frames: usize) -> Self {
+        Self {
+            recording,
+            keep,
+            max_frames,
+            resolver: Resolver::new(&index.timeline),
+            frames: Vec::new(),
+            frame_ids: FxHashMap::default(),
+            ips: FxHashMap::default(),
+            raw_chains: Lists::default(),
+            stack_of_chain: Vec::new(),
+            stacks: Lists::default(),
+            groups: FxHashMap::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    fn chunk(&mut self, input: &dyn ReadAt, chunk: Section) -> Result<(), Error> {
+        let endian = self.recording.header.endian();
+        let mut walk = RecordWalk::new(input, chunk, endian);
+        while let Some(raw) = walk.next()? {
+            if raw.header.kind == RecordKind::SAMPLE {
+                self.sample(&raw);
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, raw: &RawRecord<'_>) {
+        let Some(event) = self.recording.event_of_sample(raw.body) else { return };
+        let layout = &self.recording.events[event as usize].sample;
+        let time = layout.time(raw.body).unwrap_or_default();
+        let moment = Moment { time, position: raw.at.0 };
+        let (pid, tid) = layout.task(raw.body).unwrap_or((Pid(-1), Tid(-1)));
+        let cpu = layout.cpu(raw.body);
+        let task = self.resolver.task(pid, tid, moment);
+        let ip = layout.ip(raw.body).unwrap_or_default().0;
+        let frame = self.ip(&task, raw.header.cpumode(), ip, moment);
+        let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
+        // A chain that does not fit its record is counted by the index's like; the sample stands.
+        let stack = match chain.unwrap_or(None) {
+            Some(chain) => self.stack(&task, &chain, moment),
+            None => NONE,
+        };
+        let kept = if self.keep.thread { (pid, tid) } else { (Pid(0), Tid(0)) };
+        let key = Key {
+            event,
+            comm: task.comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0),
+            frame,
+            stack,
+            pid: kept.0.0,
+            tid: kept.1.0,
+            cpu: if self.keep.cpu { cpu.unwrap_or(NONE) } else { NONE },
+        };
+        let weight = Weight {
+            period: layout.period(raw.body),
+            n_samples: 1,
+            first: moment,
+            task: (pid, tid),
+            cpu,
+        };
+        add(&mut self.groups, key, weight);
+    }
+
+    #[inline]
+    fn ip(&mut self, task: &TaskAt, cpumode: u16, ip: u64, moment: Moment) -> u32 {
+        let key = (task.process.version, cpumode, ip);
+        if let Some(&id) = self.ips.get(&key) {
+            return id;
+        }
+        let frame = self.resolver.frame(task, cpumode, ip, moment);
+        let id = self.frame_id(frame);
+        self.ips.insert(key, id);
+        id
+    }
+
+    fn frame_id(&mut self, frame: Frame) -> u32 {
+        *self.frame_ids.entry(frame).or_insert_with(|| {
+            self.frames.push(frame);
+            narrow(self.frames.len() - 1)
+        })
+    }
+
+    /// The stack that a raw chain comes to: resolved once for each state of its process.
+    fn stack(&mut self, task: &TaskAt, chain: &U64s<'_>, moment: Moment) -> u32 {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.raw.clear();
+        let [a, b, c, d] = task.process.version.map(u64::from);
+        scratch.raw.extend([a << 32 | b, c << 32 | d]);
+        scratch.raw.extend(chain.iter());
+        let (id, is_new) = self.raw_chains.intern(&scratch.raw);
+        if is_new {
+            scratch.frames.clear();
+            scratch.ids.clear();
+            let frames = &mut scratch.frames;
+            self.resolver.chain(task, chain, self.max_frames, moment, frames);
+            for &frame in &scratch.frames {
+                scratch.ids.push(self.frame_id(frame));
+            }
+            let (stack, _) = self.stacks.intern(&scratch.ids);
+            self.stack_of_chain.push(stack);
+        }
+        self.scratch = scratch;
+        self.stack_of_chain[id as usize]
+    }
+}
+
+fn add(groups: &mut FxHashMap<Key, Weight>, key: Key, weight: Weight) {
+    match groups.entry(key) {
+        Entry::Vacant(entry) => {
+            entry.insert(weight);
+        }
+        Entry::Occupied(mut entry) => {
+            let sum = entry.get_mut();
+            sum.period = sum.period.wrapping_add(weight.period);
+            sum.n_samples += weight.n_samples;
+            if weight.first < sum.first {
+                sum.first = weight.first;
+                sum.task = weight.task;
+                sum.cpu = weight.cpu;
+            }
+        }
+    }
+}
+
+/// Brings the parts together: every worker's numbers to one numbering, and every frame to a name.
+fn merge(
+    workers: Vec<Worker<'_>>,
+    recording: &Recording,
+    index: &Index,
+    names: &Names<'_>,
+) -> Resolved {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut frame_ids: FxHashMap<Frame, u32> = FxHashMap::default();
+    let mut stacks: Lists<u32> = Lists::default();
+    let mut groups: FxHashMap<Key, Weight> = FxHashMap::default();
+    let mut ids = Vec::new();
+    for worker in workers {
+        let to_merged: Vec<u32> = worker
+            .frames
+            .iter()
+            .map(|&frame| {
+                *frame_ids.entry(frame).or_insert_with(|| {
+                    frames.push(frame);
+                    narrow(frames.len() - 1)
+                })
+            })
+            .collect();
+        let n_stacks = worker.stacks.starts.len();
+        let mut merged_stacks = Vec::with_capacity(n_stacks);
+        for id in 0..n_stacks {
+            ids.clear();
+            ids.extend(worker.stacks.get(narrow(id)).iter().map(|&id| to_merged[id as usize]));
+            merged_stacks.push(stacks.intern(&ids).0);
+        }
+        groups.reserve(worker.groups.len() / 2);
+        for (mut key, weight) in worker.groups {
+            key.frame = to_merged[key.frame as usize];
+            if key.stack != NONE {
+                key.stack = merged_stacks[key.stack as usize];
+            }
+            add(&mut groups, key, weight);
+        }
+    }
+    let mut groups: Vec<(Key, Weight)> = groups.into_iter().collect();
+    groups.sort_unstable_by_key(|(_, weight)| weight.first);
+    let mut resolved = Resolved::default();
+    names.name_all(&frames, &mut resolved);
+    for id in 0..stacks.starts.len() {
+        resolved.stacks.push(stacks.get(narrow(id)).iter().map(|&id| LocationId(id)));
+    }
+    resolved.events = recording
+        .events
+        .iter()
+        .zip(&index.n_lost)
+        .map(|(event, &n_lost)| EventInfo {
+            name: event.name.clone(),
+            has_callchain: event.attr.sample_type.contains(crate::perfdata::SampleType::CALLCHAIN),
+            n_lost,
+        })
+        .collect();
+    let mut comms = Comms::new(&index.comms);
+    resolved.groups = groups
+        .into_iter()
+        .map(|(key, weight)| Group {
+            event: EventIdx(key.event),
+            comm: comms.id(key.comm),
+            last_comm: comms.last(index, weight.task.1),
+            pid: weight.task.0,
+            tid: weight.task.1,
+            cpu: weight.cpu,
+            location: LocationId(key.frame),
+            stack: (key.stack != NONE).then_some(StackId(key.stack)),
+            period: weight.period,
+            n_samples: weight.n_samples,
+            first: Nanos(weight.first.time.0),
+        })
+        .collect();
+    resolved.comms = comms.names;
+    resolved
+}
+
+/// The command names, those that nothing told included.
+struct Comms {
+    names: Vec<Vec<u8>>,
+    unnamed: FxHashMap<u32, CommId>,
+}
+
+impl Comms {
+    fn new(names: &[Vec<u8>]) -> Self {
+        Self { names: names.to_vec(), unnamed: FxHashMap::default() }
+    }
+
+    fn id(&mut self, comm: u32) -> CommId {
+        if comm & UNNAMED == 0 {
+            return CommId(comm);
+        }
+        *self.unnamed.entry(comm).or_insert_with(|| {
+            self.names.push(unnamed_comm(Tid((comm & !UNNAMED).cast_signed())));
+            CommId(narrow(self.names.len() - 1))
+        })
+    }
+
+    fn last(&mut self, index: &Index, tid: Tid) -> CommId {
+        let comm = index.timeline.last_comm(tid);
+        self.id(comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0))
+    }
+}
+
+/// What stands for the name of a thread that nothing told: perf's own form.
+pub(super) fn unnamed_comm(tid: Tid) -> Vec<u8> {
+    match tid {
+        Tid(0) => b"swapper".to_vec(),
+        // The sign does not survive beside the mark: -1 is the thread of a task that is gone.
+        Tid(tid) if tid == i32::MAX => b":-1".to_vec(),
+        Tid(tid) => format!(":{tid}").into_bytes(),
+    }
+}
+
+/// Frames, stacks and names are fewer than samples, of which a file of 64 GiB holds 2^32.
+fn narrow(idx: usize) -> u32 {
+    u32::try_from(idx).expect("fewer than 2^32 distinct frames and stacks")
+}

@@ -1,0 +1,161 @@
+//! Addresses of samples to who owned them, by one thread with caches of its own.
+
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::U64s;
+use crate::perfdata::misc;
+use crate::units::Addr;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::resolved::CommId;
+use super::resolved::Level;
+use super::spans::Moment;
+use super::timeline::Owner;
+use super::timeline::ProcessAt;
+use super::timeline::Timeline;
+
+/// An address, who owned it, and at which privilege it ran: all that a name depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// The address as sampled.
+    pub ip: Addr,
+    /// Who owned it; `None` where no mapping covered it.
+    pub owner: Option<Owner>,
+    /// The privilege level.
+    pub level: Level,
+}
+
+/// What to know of a thread at a moment, and how long it stays the same.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskAt {
+    /// Its command name, where something told it.
+    pub comm: Option<CommId>,
+    /// Its address space and the kernel's state.
+    pub process: ProcessAt,
+    from: Moment,
+    until: Moment,
+}
+
+/// Resolves addresses; each thread has one of its own.
+#[derive(Debug)]
+pub struct Resolver<'t> {
+    timeline: &'t Timeline,
+    tasks: FxHashMap<(Pid, Tid), TaskAt>,
+}
+
+/// The context marks in a call chain: `enum perf_callchain_context`. A larger number than this is
+/// one of them.
+const CONTEXT_MAX: u64 = -4095_i64 as u64;
+const CONTEXT_HV: u64 = -32_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+impl<'t> Resolver<'t> {
+    /// A resolver over `timeline`.
+    pub fn new(timeline: &'t Timeline) -> Self {
+        Self { timeline, tasks: FxHashMap::default() }
+    }
+
+    /// The thread `tid` of `pid` at `moment`.
+    #[inline]
+    pub fn task(&mut self, pid: Pid, tid: Tid, moment: Moment) -> TaskAt {
+        if let Some(task) = self.tasks.get(&(pid, tid))
+            && task.from <= moment
+            && moment < task.until
+        {
+            return *task;
+        }
+        let (comm, from, until) = self.timeline.comm(tid, moment);
+        let process = self.timeline.process(pid, moment);
+        let from = from.max(process.from);
+        let until = until.min(process.until);
+        let task = TaskAt { comm, process, from, until };
+        self.tasks.insert((pid, tid), task);
+        task
+    }
+
+    /// The address `ip`, met with the privilege bits `cpumode`.
+    pub fn frame(&self, task: &TaskAt, cpumode: u16, ip: u64, moment: Moment) -> Frame {
+        let (level, owner) = match cpumode {
+            misc::KERNEL => (Level::Kernel, self.timeline.kernel(ip, moment)),
+            misc::USER => (Level::User, self.timeline.user(&task.process, ip, moment)),
+            misc::GUEST_KERNEL => (Level::GuestKernel, None),
+            misc::GUEST_USER => (Level::GuestUser, None),
+            _ => (Level::Hypervisor, None),
+        };
+        Frame { ip: Addr(ip), owner, level }
+    }
+
+    /// Appends the frames of a call chain to `frames`, at most `max_frames`, the sampled one first.
+    ///
+    /// A mark that no kernel writes makes the whole chain worthless, so that none of it is kept.
+    pub fn chain(
+        &self,
+        task: &TaskAt,
+        raw: &U64s<'_>,
+        max_frames: usize,
+        moment: Moment,
+        frames: &mut Vec<Frame>,
+    ) {
+        let start = frames.len();
+        let mut cpumode = misc::USER;
+        for ip in raw.iter() {
+            if ip >= CONTEXT_MAX {
+                cpumode = match ip {
+                    CONTEXT_HV => misc::HYPERVISOR,
+                    CONTEXT_KERNEL => misc::KERNEL,
+                    CONTEXT_USER => misc::USER,
+                    _ => {
+                        frames.truncate(start);
+                        return;
+                    }
+                };
+                continue;
+            }
+            if frames.len() - start == max_frames {
+                return;
+            }
+            frames.push(self.frame(task, cpumode, ip, moment));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::perfdata::Endian;
+    use crate::replay::timeline::Fact;
+    use crate::replay::timeline::KernelSymbol;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(raw: &[u64], max_frames: usize, want: &[(u64, Level)]) {
+        let symbol = KernelSymbol { name: b"x".to_vec(), start: 0x100, end: 0x200 };
+        let timeline = Timeline::new(vec![(Moment::START, Fact::Register(symbol))], vec![]);
+        let mut resolver = Resolver::new(&timeline);
+        let task = resolver.task(Pid(1), Tid(1), Moment::END);
+        let bytes: Vec<u8> = raw.iter().flat_map(|it| it.to_ne_bytes()).collect();
+        let raw = U64s::new(&bytes, Endian::NATIVE);
+        let mut frames = Vec::new();
+        resolver.chain(&task, &raw, max_frames, Moment::START, &mut frames);
+        let got: Vec<_> = frames.iter().map(|it| (it.ip.0, it.level)).collect();
+        assert_eq!(got, want);
+        for frame in frames {
+            assert_eq!(frame.owner.is_some(), frame.level == Level::Kernel);
+        }
+    }
+
+    #[test]
+    fn context_marks_decide_whose_addresses_follow() {
+        let raw = [CONTEXT_KERNEL, 0x150, CONTEXT_USER, 0x150, 0x40];
+        let (kernel, user) = (Level::Kernel, Level::User);
+        check(&raw, 127, &[(0x150, kernel), (0x150, user), (0x40, user)]);
+        check(&raw, 2, &[(0x150, kernel), (0x150, user)]);
+    }
+
+    #[test]
+    fn a_mark_that_no_kernel_writes_makes_the_chain_worthless() {
+        check(&[CONTEXT_KERNEL, 0x150, u64::MAX, 0x40], 127, &[]);
+    }
+}
