@@ -178,6 +178,20 @@ impl FeatureDecoder {
         Self { endian, n_cpus: 0 }
     }
 
+    /// Decodes the feature of a pipe's record; `None` for the record that ends the features, which
+    /// is one without data, and for a number that no header has a bit for.
+    ///
+    /// There may be several of one feature: each adds to the ones before.
+    pub fn decode_record(
+        &mut self,
+        id: u64,
+        data: &[u8],
+        at: FileOffset,
+    ) -> Option<FeatureSection> {
+        let id = u8::try_from(id).ok().filter(|_| !data.is_empty()).map(FeatureId)?;
+        Some(FeatureSection { id, at, content: self.decode(id, data, at) })
+    }
+
     /// Decodes the section `id`, whose `bytes` stand at `at` in the file.
     ///
     /// Bytes after what is known of a section are passed over: pipes are padded, and newer

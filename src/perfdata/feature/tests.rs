@@ -399,6 +399,18 @@ fn a_pipe_has_a_record_a_feature_and_an_end() {
 }
 
 #[test]
+fn a_record_without_data_ends_the_features_whatever_its_number() {
+    let mut decoder = FeatureDecoder::new(Endian::Little);
+    // perf 6.16 ends them with 32, which is a feature in later versions.
+    for id in [32, 35, 1 << 40] {
+        assert!(decoder.decode_record(id, &[], FileOffset(0)).is_none());
+    }
+    let section = decoder.decode_record(34, &[64, 0, 0, 0], FileOffset(8)).unwrap();
+    assert_eq!((section.id, section.at), (FeatureId::CLN_SIZE, FileOffset(8)));
+    assert_eq!(section.content.unwrap(), Feature::CachelineSize(64));
+}
+
+#[test]
 fn a_feature_that_no_record_holds_is_told() {
     let argument = Text::from("x".repeat(65_536));
     let got = bodies_of(&Feature::CommandLine(vec![argument]));
