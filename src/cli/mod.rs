@@ -1,8 +1,46 @@
-//! Arguments, messages, advice, exit codes.
+//! Arguments, messages, advice, progress, exit codes.
+//!
+//! Here the two halves of the program meet: what was typed becomes what is meant, files become
+//! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
+
+mod input;
+mod message;
+mod script;
+mod sources;
 
 use std::process::ExitCode;
 
+use clap::Parser;
+use clap::Subcommand;
+
+/// A perf-style profiler for Linux whose first language is BPF.
+#[derive(Debug, Parser)]
+#[command(name = "bpfperf", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the samples of a recording one by one.
+    Script(script::Args),
+}
+
 /// Runs the command line.
+///
+/// The status is 0 if all was done, 1 if it could not be, 2 for wrong usage; `record` passes on the
+/// status of its command.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return message::usage(&error),
+    };
+    let done = match cli.command {
+        Command::Script(args) => script::run(&args),
+    };
+    match done {
+        Ok(status) => status,
+        Err(failure) => message::fail(&failure),
+    }
 }

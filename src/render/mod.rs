@@ -1,3 +1,5 @@
 //! Aggregates and samples to text.
 
+pub mod escape;
 pub mod header;
+pub mod script;

@@ -31,6 +31,7 @@ pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
 pub use names::LocalKernel;
+pub use names::Name;
 pub use names::Names;
 pub use names::Sources;
 pub use recording::Event;
@@ -39,6 +40,8 @@ pub use recording::Recording;
 pub use resolve::resolve;
 pub use resolver::Frame;
 pub use resolver::Resolver;
+pub use resolver::TaskAt;
+pub use resolver::unnamed_comm;
 
 use crate::perfdata;
 

@@ -1,5 +1,6 @@
 //! Frames to names: each distinct address once, each module's symbols read once.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -121,14 +122,24 @@ pub struct Name<'n> {
 /// The symbol that covers an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolName<'n> {
-    /// Its name as it stands in the file: not demangled.
+    /// Its name as it stands in the file.
     pub raw: &'n str,
+    /// Whether the name is a compiler's, so that it is shown demangled. The kernel's names stand
+    /// for themselves, as in `/proc/kallsyms`.
+    is_mangled: bool,
     /// Its first address, in the module's own addresses.
     pub start: Addr,
     /// One past its last address.
     pub end: Addr,
     /// How far into it the address is, in bytes.
     pub offset: u64,
+}
+
+impl<'n> SymbolName<'n> {
+    /// The name as it is shown.
+    pub fn shown(&self) -> Cow<'n, str> {
+        if self.is_mangled { demangle(self.raw) } else { Cow::Borrowed(self.raw) }
+    }
 }
 
 impl<'a> Names<'a> {
@@ -170,6 +181,7 @@ impl<'a> Names<'a> {
                 let dso = &self.ksymbol_dsos[idx as usize];
                 let symbol = SymbolName {
                     raw: &dso.short_name,
+                    is_mangled: false,
                     start: Addr(ksymbol.start),
                     end: Addr(ksymbol.end),
                     offset: ip.0.wrapping_sub(ksymbol.start),
@@ -230,6 +242,7 @@ impl<'a> Names<'a> {
         let symbol = kallsyms.symbol(idx)?;
         Some(SymbolName {
             raw: symbol.name,
+            is_mangled: false,
             start: Addr(symbol.start.0.wrapping_add(*delta)),
             end: Addr(symbol.end.0.wrapping_add(*delta)),
             offset: at - symbol.start,
@@ -278,7 +291,7 @@ impl<'a> Names<'a> {
             .par_iter()
             .with_min_len(64)
             .map(|&(dso, symbol)| Symbol {
-                name: demangle(symbol.raw).into_owned(),
+                name: symbol.shown().into_owned(),
                 dso,
                 start: symbol.start,
                 end: symbol.end,
@@ -353,7 +366,7 @@ impl Table {
             Self::None => return None,
         };
         let symbols::Symbol { name, start, end, .. } = symbol;
-        Some(SymbolName { raw: name, start, end, offset: at - start })
+        Some(SymbolName { raw: name, is_mangled: true, start, end, offset: at - start })
     }
 }
 

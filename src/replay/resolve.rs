@@ -34,6 +34,7 @@ use super::resolved::LocationId;
 use super::resolved::Resolved;
 use super::resolved::StackId;
 use super::resolver::TaskAt;
+use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
 /// Resolves every sample of `recording` and boils them down to what `keep` keeps apart; call chains
@@ -380,7 +381,12 @@ impl Comms {
             return CommId(comm);
         }
         *self.unnamed.entry(comm).or_insert_with(|| {
-            self.names.push(unnamed_comm(Tid((comm & !UNNAMED).cast_signed())));
+            // The sign does not survive beside the mark: -1 is the thread of a task that is gone.
+            let tid = match (comm & !UNNAMED).cast_signed() {
+                i32::MAX => -1,
+                tid => tid,
+            };
+            self.names.push(unnamed_comm(Tid(tid)));
             CommId(narrow(self.names.len() - 1))
         })
     }
@@ -388,16 +394,6 @@ impl Comms {
     fn last(&mut self, index: &Index, tid: Tid) -> CommId {
         let comm = index.timeline.last_comm(tid);
         self.id(comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0))
-    }
-}
-
-/// What stands for the name of a thread that nothing told: perf's own form.
-pub(super) fn unnamed_comm(tid: Tid) -> Vec<u8> {
-    match tid {
-        Tid(0) => b"swapper".to_vec(),
-        // The sign does not survive beside the mark: -1 is the thread of a task that is gone.
-        Tid(tid) if tid == i32::MAX => b":-1".to_vec(),
-        Tid(tid) => format!(":{tid}").into_bytes(),
     }
 }
 

@@ -121,6 +121,14 @@ impl<'t> Resolver<'t> {
     }
 }
 
+/// What stands for the name of a thread that nothing told: perf's own form.
+pub fn unnamed_comm(tid: Tid) -> Vec<u8> {
+    match tid {
+        Tid(0) => b"swapper".to_vec(),
+        Tid(tid) => format!(":{tid}").into_bytes(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::perfdata::Endian;

@@ -1,0 +1,82 @@
+//! From a path or stdin to bytes that can be read from any place.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use crate::perfdata;
+use crate::replay;
+use crate::replay::Anomalies;
+use crate::replay::Recording;
+
+use super::message;
+use super::message::Failure;
+
+/// The recording that is read if none is named.
+pub(super) const DEFAULT: &str = "perf.data";
+
+/// Opens the recording at `path`, `-` for stdin: its bytes, and what it says of itself.
+///
+/// What can be read only once is first copied to a temporary file without a name, since a
+/// recording is read twice.
+pub(super) fn open(path: &Path) -> Result<(File, Recording), Failure> {
+    let file = open_file(path)?;
+    let recording = Recording::open(&file).map_err(|error| cannot_read(path, &error))?;
+    if recording.is_unfinished {
+        message::warn(&format!(
+            "`{}` was not finished by its recorder: it is read up to its last whole record",
+            path.display()
+        ));
+    }
+    Ok((file, recording))
+}
+
+fn open_file(path: &Path) -> Result<File, Failure> {
+    let cannot = |error: &io::Error| {
+        let failure = Failure::because(format!("cannot open `{}`", path.display()), error);
+        match error.kind() {
+            io::ErrorKind::NotFound if path == Path::new(DEFAULT) => {
+                failure.hint("make a recording first: `bpfperf record -- COMMAND`")
+            }
+            _ => failure,
+        }
+    };
+    if path == Path::new("-") {
+        return spill(&mut io::stdin().lock())
+            .map_err(|error| Failure::because("cannot read stdin", &error));
+    }
+    let mut file = File::open(path).map_err(|error| cannot(&error))?;
+    let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
+    if kind.is_dir() {
+        return Err(cannot(&io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
+        return spill(&mut file).map_err(|error| cannot(&error));
+    }
+    Ok(file)
+}
+
+fn spill(from: &mut dyn io::Read) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(from, &mut file)?;
+    Ok(file)
+}
+
+/// A recording that is corrupt beyond use.
+pub(super) fn cannot_read(path: &Path, error: &replay::Error) -> Failure {
+    let failure = Failure::because(format!("cannot read `{}`", path.display()), error);
+    match error {
+        replay::Error::Decode(perfdata::Error::BadMagic) => {
+            failure.hint("a recording is made by `bpfperf record` or `perf record`")
+        }
+        _ => failure,
+    }
+}
+
+/// Tells in one line what went wrong without stopping the command.
+pub(super) fn tell(anomalies: &Anomalies) {
+    if !anomalies.is_empty() {
+        message::warn(&anomalies.to_string());
+    }
+}

@@ -1,0 +1,134 @@
+//! `bpfperf script`.
+
+use std::io;
+use std::io::BufWriter;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::perfdata::RecordKind;
+use crate::render::script::Fields;
+use crate::render::script::Only;
+use crate::render::script::Options;
+use crate::render::script::Precision;
+use crate::render::script::Show;
+use crate::render::script::Source;
+use crate::render::script::script;
+use crate::replay::Index;
+use crate::replay::Names;
+use crate::replay::Recording;
+use crate::replay::Wanted;
+
+use super::input;
+use super::message::Failure;
+use super::sources::ThisMachine;
+
+/// What `script` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The recording to read, `-` for stdin.
+    #[arg(short, long, value_name = "FILE", default_value = input::DEFAULT)]
+    input: PathBuf,
+    /// The fields to print, such as `comm,tid,time,ip,sym`.
+    #[arg(short = 'F', long, value_name = "LIST")]
+    fields: Option<String>,
+    /// Print times with nine digits after the point.
+    #[arg(long)]
+    ns: bool,
+    /// Print KSYMBOL, BPF_EVENT and BPF_METADATA records too.
+    #[arg(long)]
+    show_bpf_events: bool,
+    /// Print MMAP and MMAP2 records too.
+    #[arg(long)]
+    show_mmap_events: bool,
+    /// Print COMM, FORK and EXIT records too.
+    #[arg(long)]
+    show_task_events: bool,
+    /// Only samples of these commands.
+    #[arg(short = 'c', long = "comms", alias = "comm", value_name = "LIST", value_delimiter = ',')]
+    comms: Vec<String>,
+    /// Only samples of these processes.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only samples of these threads.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tid: Vec<i32>,
+    /// Only samples of these CPUs, such as `0,2-3`.
+    #[arg(short = 'C', long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// The most frames of a call chain.
+    #[arg(long, value_name = "N", default_value_t = 127)]
+    max_stack: usize,
+    /// Taken for the habit of it: inlined frames are not shown.
+    #[arg(long)]
+    no_inline: bool,
+    /// Taken for the habit of it: who owns the file does not matter.
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Runs `bpfperf script`.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let (file, recording) = input::open(&args.input)?;
+    let options = options(args, &recording)?;
+    let shown = [
+        (args.show_bpf_events, Show::BpfEvents),
+        (args.show_mmap_events, Show::MmapEvents),
+        (args.show_task_events, Show::TaskEvents),
+    ];
+    let mut kinds = vec![RecordKind::SAMPLE];
+    let asked = shown.iter().filter(|(is_asked, _)| *is_asked);
+    kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
+    let cannot = |error| input::cannot_read(&args.input, &error);
+    let index = Index::new(&recording, &file, &Wanted { kinds }).map_err(cannot)?;
+    let machine = ThisMachine::new();
+    let names = Names::new(&index, &machine);
+    let source = Source { recording: &recording, index: &index, input: &file, names: &names };
+    let mut out = stdout()?;
+    script(&source, &options, &mut out).map_err(cannot)?;
+    input::tell(&index.anomalies);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
+    let asked = match &args.fields {
+        None => None,
+        Some(list) => Some(Fields::parse(list).map_err(|error| {
+            let known: Vec<&str> = Fields::names().collect();
+            Failure::because("cannot print these fields", &error)
+                .hint(format!("fields are {}", known.join(", ")))
+        })?),
+    };
+    let mut fields = Vec::new();
+    for event in &recording.events {
+        if let Some(asked) = asked {
+            asked
+                .check(&event.name, &event.attr)
+                .map_err(|error| Failure::because("cannot print these fields", &error))?;
+        }
+        fields.push(asked.unwrap_or_else(|| Fields::of_event(&event.attr)));
+    }
+    let cpus = match &args.cpu {
+        None => Vec::new(),
+        Some(list) => crate::host::cpus::parse_list(list)
+            .map_err(|error| Failure::because(format!("cannot use the CPUs `{list}`"), &error))?,
+    };
+    Ok(Options {
+        fields,
+        precision: if args.ns { Precision::Nanoseconds } else { Precision::Microseconds },
+        max_frames: args.max_stack,
+        only: Only {
+            comms: args.comms.iter().map(|it| it.clone().into_bytes()).collect(),
+            pids: args.pid.iter().copied().map(crate::units::Pid).collect(),
+            tids: args.tid.iter().copied().map(crate::units::Tid).collect(),
+            cpus,
+        },
+    })
+}
+
+/// stdout, written in large pieces and without a search for line ends.
+fn stdout() -> Result<BufWriter<std::fs::File>, Failure> {
+    let cannot = |error: io::Error| Failure::because("cannot write to stdout", &error);
+    let fd = io::stdout().as_fd().try_clone_to_owned().map_err(cannot)?;
+    Ok(BufWriter::with_capacity(1 << 18, std::fs::File::from(fd)))
+}

@@ -1,0 +1,61 @@
+//! Where the names of a recording's addresses come from: the files of this machine.
+
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::host::files::Disk;
+use crate::host::files::vdso;
+use crate::replay::LocalKernel;
+use crate::replay::Sources;
+use crate::symbols;
+use crate::symbols::ElfModule;
+use crate::symbols::Files;
+use crate::symbols::Kallsyms;
+use crate::symbols::PerfMap;
+use crate::symbols::build_id_from_notes;
+use crate::units::BuildId;
+use crate::units::Pid;
+
+/// This machine's files, its kernel, and perf's store of files by build id.
+#[derive(Debug)]
+pub(super) struct ThisMachine {
+    cache: Option<PathBuf>,
+}
+
+impl ThisMachine {
+    pub(super) fn new() -> Self {
+        Self { cache: std::env::home_dir().map(|home| home.join(".debug")) }
+    }
+}
+
+impl Sources for ThisMachine {
+    fn elf(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
+        ElfModule::load(&Disk, path, build_id, self.cache.as_deref())
+    }
+
+    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
+        let bytes = vdso().ok()?;
+        let own = symbols::Identity::of(&bytes).ok()?.build_id;
+        if build_id.is_some() && build_id != own {
+            return None;
+        }
+        ElfModule::parse(&bytes, None).ok()
+    }
+
+    fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
+        let bytes = Disk.open(Path::new(&format!("/tmp/perf-{pid}.map"))).ok()?;
+        Some(PerfMap::parse(&bytes))
+    }
+
+    fn kernel(&self) -> Option<LocalKernel> {
+        let mut text = Vec::new();
+        std::fs::File::open("/proc/kallsyms").ok()?.read_to_end(&mut text).ok()?;
+        let kallsyms = Kallsyms::parse(&text)
+            .inspect_err(|error| tracing::debug!(%error, "no kernel symbols"))
+            .ok()?;
+        let notes = std::fs::read("/sys/kernel/notes").ok();
+        let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
+        Some(LocalKernel { build_id, kallsyms })
+    }
+}

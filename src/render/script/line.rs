@@ -1,0 +1,270 @@
+//! One record as a line, or as a block with its call chain.
+
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::Cursor;
+use crate::perfdata::RecordHeader;
+use crate::perfdata::RecordKind;
+use crate::render::escape::escape;
+use crate::replay::Frame;
+use crate::replay::Name;
+use crate::replay::Resolver;
+use crate::replay::TaskAt;
+use crate::replay::spans::Moment;
+use crate::replay::unnamed_comm;
+use crate::units::FileOffset;
+use crate::units::Nanos;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::Fields;
+use super::Options;
+use super::Precision;
+use super::Source;
+use super::number::decimal;
+use super::number::hex;
+use super::number::signed;
+use super::number::zero_padded;
+
+/// Formats records; each thread has one of its own, with what it has named so far.
+pub(super) struct Formatter<'a> {
+    pub(super) source: &'a Source<'a>,
+    options: &'a Options,
+    resolver: Resolver<'a>,
+    /// The longest name of an event, to which all are aligned.
+    name_width: usize,
+    /// What follows an address, by what it belongs to and which fields show it.
+    places: FxHashMap<(Frame, Fields), (usize, usize)>,
+    place_texts: Vec<u8>,
+    comms: Vec<String>,
+    frames: Vec<Frame>,
+}
+
+/// What stands at the beginning of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Prefix {
+    pub(super) fields: Fields,
+    pub(super) task: (Pid, Tid),
+    pub(super) cpu: Option<u32>,
+    pub(super) time: Nanos,
+    /// Whether a call chain follows, before which names are not aligned.
+    pub(super) has_chain: bool,
+}
+
+impl<'a> Formatter<'a> {
+    pub(super) fn new(source: &'a Source<'a>, options: &'a Options) -> Self {
+        let events = &source.recording.events;
+        Self {
+            source,
+            options,
+            resolver: Resolver::new(&source.index.timeline),
+            name_width: events.iter().map(|it| it.name.len()).max().unwrap_or(0),
+            places: FxHashMap::default(),
+            place_texts: Vec::new(),
+            comms: source.index.comms.iter().map(|it| escape(it).into_owned()).collect(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Appends the record at the start of `bytes`, which stands at `at`.
+    pub(super) fn record(&mut self, bytes: &[u8], at: FileOffset, out: &mut Vec<u8>) {
+        let endian = self.source.recording.header.endian();
+        let mut cursor = Cursor::new(bytes, at, endian);
+        // The index has been here before: a record that it listed is whole.
+        let Ok(header) = RecordHeader::decode(&mut cursor) else { return };
+        let len = usize::from(header.size - RecordHeader::SIZE);
+        let Ok(body) = cursor.bytes(len, "record body") else { return };
+        match header.kind {
+            RecordKind::SAMPLE => self.sample(header, body, at, out),
+            _ => self.other_record(header, body, at, out),
+        }
+    }
+
+    fn sample(&mut self, header: RecordHeader, body: &[u8], at: FileOffset, out: &mut Vec<u8>) {
+        let recording = self.source.recording;
+        let Some(idx) = recording.event_of_sample(body) else { return };
+        let event = &recording.events[idx as usize];
+        let layout = &event.sample;
+        let time = layout.time(body).unwrap_or_default();
+        let moment = Moment { time, position: at.0 };
+        let (pid, tid) = layout.task(body).unwrap_or((Pid(-1), Tid(-1)));
+        let task = self.resolver.task(pid, tid, moment);
+        let cpu = layout.cpu(body);
+        if !self.is_wanted(&task, pid, tid, cpu) {
+            return;
+        }
+        let fields = self.options.fields[idx as usize];
+        let chain = layout.callchain(body).unwrap_or(None);
+        let has_chain = fields.contains(Fields::IP) && chain.is_some();
+        let prefix = Prefix { fields, task: (pid, tid), cpu, time, has_chain };
+        self.prefix(&prefix, task, out);
+        if fields.contains(Fields::PERIOD) {
+            decimal(layout.period(body), 10, out);
+            out.push(b' ');
+        }
+        if fields.contains(Fields::EVENT) {
+            out.extend(std::iter::repeat_n(b' ', self.name_width.saturating_sub(event.name.len())));
+            out.extend_from_slice(escape(event.name.as_bytes()).as_bytes());
+            out.extend_from_slice(b": ");
+        }
+        if fields.contains(Fields::IP) {
+            match chain {
+                Some(chain) => {
+                    out.push(b'\n');
+                    let mut frames = std::mem::take(&mut self.frames);
+                    frames.clear();
+                    let max_frames = self.options.max_frames;
+                    self.resolver.chain(&task, &chain, max_frames, moment, &mut frames);
+                    for frame in &frames {
+                        out.push(b'\t');
+                        self.frame(frame, fields, out);
+                        out.push(b'\n');
+                    }
+                    self.frames = frames;
+                }
+                None => {
+                    let ip = layout.ip(body).unwrap_or_default().0;
+                    let frame = self.resolver.frame(&task, header.cpumode(), ip, moment);
+                    out.push(b' ');
+                    self.frame(&frame, fields, out);
+                }
+            }
+        }
+        out.push(b'\n');
+    }
+
+    fn is_wanted(&self, task: &TaskAt, pid: Pid, tid: Tid, cpu: Option<u32>) -> bool {
+        let only = &self.options.only;
+        let is_of = |pids: &[Pid]| pids.is_empty() || pids.contains(&pid);
+        is_of(&only.pids)
+            && (only.tids.is_empty() || only.tids.contains(&tid))
+            && (only.cpus.is_empty()
+                || cpu.is_some_and(|cpu| only.cpus.iter().any(|it| it.0 == cpu)))
+            && (only.comms.is_empty() || {
+                let unnamed;
+                let comm = match task.comm {
+                    Some(comm) => &self.source.index.comms[comm.0 as usize],
+                    None => {
+                        unnamed = unnamed_comm(tid);
+                        &unnamed
+                    }
+                };
+                only.comms.contains(comm)
+            })
+    }
+
+    /// The fields that are printed of the event with index `event`.
+    pub(super) fn fields(&self, event: usize) -> Fields {
+        self.options.fields[event]
+    }
+
+    /// The thread `tid` of `pid` at `moment`.
+    pub(super) fn task(&mut self, pid: Pid, tid: Tid, moment: Moment) -> TaskAt {
+        self.resolver.task(pid, tid, moment)
+    }
+
+    /// The fields that every kind of record has.
+    pub(super) fn prefix(&self, prefix: &Prefix, task: TaskAt, out: &mut Vec<u8>) {
+        let Prefix { fields, task: (pid, tid), cpu, time, has_chain } = *prefix;
+        if fields.contains(Fields::COMM) {
+            let unnamed;
+            let comm = match task.comm {
+                Some(comm) => &self.comms[comm.0 as usize],
+                None => {
+                    unnamed = String::from_utf8_lossy(&unnamed_comm(tid)).into_owned();
+                    &unnamed
+                }
+            };
+            if !has_chain {
+                out.extend(std::iter::repeat_n(b' ', 16_usize.saturating_sub(comm.len())));
+            }
+            out.extend_from_slice(comm.as_bytes());
+            out.push(b' ');
+        }
+        match (fields.contains(Fields::PID), fields.contains(Fields::TID)) {
+            (true, true) => {
+                signed(pid.0, 7, out);
+                out.push(b'/');
+                let start = out.len();
+                signed(tid.0, 0, out);
+                let len = out.len() - start;
+                out.extend(std::iter::repeat_n(b' ', 8_usize.saturating_sub(len).max(1)));
+            }
+            (true, false) => {
+                signed(pid.0, 7, out);
+                out.push(b' ');
+            }
+            (false, true) => {
+                signed(tid.0, 7, out);
+                out.push(b' ');
+            }
+            (false, false) => {}
+        }
+        if fields.contains(Fields::CPU) {
+            out.push(b'[');
+            zero_padded(u64::from(cpu.unwrap_or(u32::MAX)), 3, out);
+            out.extend_from_slice(b"] ");
+        }
+        if fields.contains(Fields::TIME) {
+            self.time(time, out);
+            out.extend_from_slice(b": ");
+        }
+    }
+
+    fn time(&self, time: Nanos, out: &mut Vec<u8>) {
+        let (seconds, nanos) = (time.0 / 1_000_000_000, time.0 % 1_000_000_000);
+        // perf aligns the whole to twelve with microseconds, the seconds to five with nanoseconds.
+        match self.options.precision {
+            Precision::Microseconds => {
+                decimal(seconds, 5, out);
+                out.push(b'.');
+                zero_padded(nanos / 1_000, 6, out);
+            }
+            Precision::Nanoseconds => {
+                decimal(seconds, 5, out);
+                out.push(b'.');
+                zero_padded(nanos, 9, out);
+            }
+        }
+    }
+
+    /// An address and what it is called.
+    fn frame(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
+        hex(frame.ip.0, 16, out);
+        let key = (*frame, fields);
+        let (start, end) = match self.places.get(&key) {
+            Some(place) => *place,
+            None => {
+                let start = self.place_texts.len();
+                place(&self.source.names.name(frame), fields, &mut self.place_texts);
+                let place = (start, self.place_texts.len());
+                self.places.insert(key, place);
+                place
+            }
+        };
+        out.extend_from_slice(&self.place_texts[start..end]);
+    }
+}
+
+/// What follows an address: ` symbol+0x1f (module)`.
+fn place(name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
+    if fields.contains(Fields::SYM) {
+        out.push(b' ');
+        match &name.symbol {
+            Some(symbol) => {
+                out.extend_from_slice(escape(symbol.shown().as_bytes()).as_bytes());
+                if fields.contains(Fields::SYMOFF) {
+                    out.extend_from_slice(b"+0x");
+                    hex(symbol.offset, 0, out);
+                }
+            }
+            None => out.extend_from_slice(b"[unknown]"),
+        }
+    }
+    if fields.contains(Fields::DSO) {
+        let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(dso.as_bytes());
+        out.push(b')');
+    }
+}

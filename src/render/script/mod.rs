@@ -1,0 +1,179 @@
+//! The records of a recording one by one, as text: what `script` prints.
+//!
+//! Records are formatted in batches, several at once, and written in order. Every batch is formatted
+//! from nothing but the recording, so it does not matter which thread does it, or when.
+
+mod fields;
+mod line;
+mod number;
+mod record;
+
+use std::io;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use rayon::prelude::*;
+
+use crate::perfdata::ReadAt;
+use crate::perfdata::RecordKind;
+use crate::perfdata::read_up_to;
+use crate::replay;
+use crate::replay::Entry;
+use crate::replay::Index;
+use crate::replay::Names;
+use crate::replay::Recording;
+use crate::units::Cpu;
+use crate::units::FileOffset;
+use crate::units::Pid;
+use crate::units::Tid;
+
+pub use fields::Fields;
+pub use fields::MissingField;
+pub use fields::UnknownField;
+
+use line::Formatter;
+
+/// What to print.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The fields of each event's samples, in the order of the recording's events.
+    pub fields: Vec<Fields>,
+    /// Whether times have nine digits after the point, or six.
+    pub precision: Precision,
+    /// The most frames of a call chain.
+    pub max_frames: usize,
+    /// Which samples; an empty list means all.
+    pub only: Only,
+}
+
+/// Restricts samples; an empty list restricts nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Only {
+    /// Command names.
+    pub comms: Vec<Vec<u8>>,
+    /// Processes.
+    pub pids: Vec<Pid>,
+    /// Threads.
+    pub tids: Vec<Tid>,
+    /// CPUs.
+    pub cpus: Vec<Cpu>,
+}
+
+/// How finely times are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Six digits after the point; what is less is cut off.
+    Microseconds,
+    /// Nine digits after the point.
+    Nanoseconds,
+}
+
+/// A recording, taken apart and ready to be printed.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// What it says of itself.
+    pub recording: &'a Recording,
+    /// Its records in order, and the machine.
+    pub index: &'a Index,
+    /// Its bytes.
+    pub input: &'a dyn ReadAt,
+    /// The names of its addresses.
+    pub names: &'a Names<'a>,
+}
+
+impl std::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// How many records one thread formats at a time.
+const BATCH: usize = 2048;
+/// How many batches are formatted before they are written: bounds the memory for their text.
+const BATCHES_AT_ONCE: usize = 16;
+/// The most bytes that a batch reads in one piece; records farther apart are read one by one.
+const MAX_READ: u64 = 8 << 20;
+
+/// Prints every listed record of `source` to `out`.
+///
+/// # Errors
+///
+/// What reading the recording or writing to `out` gives.
+pub fn script(
+    source: &Source<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), replay::Error> {
+    // Each thread's caches are worth keeping from batch to batch.
+    let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
+    let entries = &source.index.entries;
+    for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
+        let texts: Vec<Result<Vec<u8>, replay::Error>> = batches
+            .par_chunks(BATCH)
+            .map(|batch| {
+                let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options));
+                let mut text = Vec::new();
+                let done = format_batch(source, batch, &mut formatter, &mut text);
+                idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
+                done.map(|()| text)
+            })
+            .collect();
+        for text in texts {
+            out.write_all(&text?)?;
+        }
+    }
+    out.flush().map_err(io::Error::into).map_err(|error: io::Error| error.into())
+}
+
+fn format_batch(
+    source: &Source<'_>,
+    batch: &[Entry],
+    formatter: &mut Formatter<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), replay::Error> {
+    const LONGEST: u64 = 1 << 16;
+    let first = batch.iter().map(|it| it.position).min().unwrap_or(0);
+    let last = batch.iter().map(|it| it.position).max().unwrap_or(0);
+    let in_one_piece = last - first <= MAX_READ;
+    let piece = if in_one_piece {
+        read_up_to(source.input, FileOffset(first), last - first + LONGEST)?
+    } else {
+        Vec::new()
+    };
+    for entry in batch {
+        let at = FileOffset(entry.position);
+        if in_one_piece {
+            let offset = usize::try_from(entry.position - first).unwrap_or(usize::MAX);
+            formatter.record(piece.get(offset..).unwrap_or_default(), at, text);
+        } else {
+            formatter.record(&read_up_to(source.input, at, LONGEST)?, at, text);
+        }
+    }
+    Ok(())
+}
+
+/// The kinds of records that an option of `script` adds to the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// `KSYMBOL`, `BPF_EVENT`, `BPF_METADATA`.
+    BpfEvents,
+    /// `MMAP`, `MMAP2`.
+    MmapEvents,
+    /// `COMM`, `FORK`, `EXIT`.
+    TaskEvents,
+}
+
+impl Show {
+    /// The kinds themselves.
+    pub fn kinds(self) -> &'static [RecordKind] {
+        match self {
+            Self::BpfEvents => {
+                &[RecordKind::KSYMBOL, RecordKind::BPF_EVENT, RecordKind::BPF_METADATA]
+            }
+            Self::MmapEvents => &[RecordKind::MMAP, RecordKind::MMAP2],
+            Self::TaskEvents => &[RecordKind::COMM, RecordKind::FORK, RecordKind::EXIT],
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Numbers into a buffer: `script` prints a gigabyte of them.
+
+/// Appends `value` in decimal, right-aligned in `width`.
+pub(super) fn decimal(value: u64, width: usize, out: &mut Vec<u8>) {
+    let mut digits = [b' '; 20];
+    let mut at = digits.len();
+    let mut rest = value;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    pad(digits.len() - at, width, out);
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends `value` in decimal with its sign, right-aligned in `width`.
+pub(super) fn signed(value: i32, width: usize, out: &mut Vec<u8>) {
+    if value >= 0 {
+        return decimal(u64::from(value.unsigned_abs()), width, out);
+    }
+    let start = out.len();
+    out.push(b'-');
+    decimal(u64::from(value.unsigned_abs()), 0, out);
+    let len = out.len() - start;
+    out.splice(start..start, std::iter::repeat_n(b' ', width.saturating_sub(len)));
+}
+
+/// Appends `value` in decimal with leading zeros up to `digits`.
+pub(super) fn zero_padded(value: u64, digits: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    decimal(value, digits, out);
+    for byte in &mut out[start..] {
+        if *byte == b' ' {
+            *byte = b'0';
+        }
+    }
+}
+
+/// Appends `value` in hexadecimal, right-aligned in `width`.
+pub(super) fn hex(value: u64, width: usize, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let n_digits = (64 - (value | 1).leading_zeros()).div_ceil(4);
+    pad(n_digits as usize, width, out);
+    for place in (0..n_digits).rev() {
+        out.push(DIGITS[(value >> (4 * place) & 15) as usize]);
+    }
+}
+
+fn pad(len: usize, width: usize, out: &mut Vec<u8>) {
+    out.extend(std::iter::repeat_n(b' ', width.saturating_sub(len)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(print: impl Fn(&mut Vec<u8>), want: &str) {
+        let mut out = Vec::new();
+        print(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn numbers_are_aligned_as_printf_does() {
+        check(|out| decimal(0, 3, out), "  0");
+        check(|out| decimal(u64::MAX, 3, out), "18446744073709551615");
+        check(|out| signed(-1, 7, out), "     -1");
+        check(|out| signed(42, 4, out), "  42");
+        check(|out| zero_padded(7, 3, out), "007");
+        check(|out| zero_padded(1234, 3, out), "1234");
+        check(|out| hex(0, 4, out), "   0");
+        check(|out| hex(0x10, 4, out), "  10");
+        check(|out| hex(u64::MAX, 4, out), "ffffffffffffffff");
+    }
+}
