@@ -3,6 +3,7 @@
 //! Here the two halves of the program meet: what was typed becomes what is meant, files become
 //! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
 
+mod header;
 mod input;
 mod message;
 mod script;

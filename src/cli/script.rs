@@ -19,6 +19,7 @@ use crate::replay::Names;
 use crate::replay::Recording;
 use crate::replay::Wanted;
 
+use super::header;
 use super::input;
 use super::message::Failure;
 use super::sources::ThisMachine;
@@ -59,6 +60,8 @@ pub(super) struct Args {
     /// The most frames of a call chain.
     #[arg(long, value_name = "N", default_value_t = 127)]
     max_stack: usize,
+    #[command(flatten)]
+    header: header::Args,
     /// Taken for the habit of it: inlined frames are not shown.
     #[arg(long)]
     no_inline: bool,
@@ -70,6 +73,12 @@ pub(super) struct Args {
 /// Runs `bpfperf script`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (file, recording) = input::open(&args.input)?;
+    let mut out = stdout()?;
+    let header = args.header.write(&file, &recording, &mut out);
+    let header = header.map_err(|error| Failure::because("cannot print the header", &error))?;
+    if header == header::Then::Stop {
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(args, &recording)?;
     let shown = [
         (args.show_bpf_events, Show::BpfEvents),
@@ -84,7 +93,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
-    let mut out = stdout()?;
     script(&source, &options, &mut out).map_err(cannot)?;
     input::tell(&index.anomalies);
     Ok(ExitCode::SUCCESS)

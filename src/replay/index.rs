@@ -123,7 +123,7 @@ impl Index {
                 anomalies: Anomalies::default(),
             },
         };
-        if let Some(Feature::BuildIds(entries)) = recording.decoded(FeatureId::BUILD_ID) {
+        if let Some(Feature::BuildIds(entries)) = recording.feature(FeatureId::BUILD_ID) {
             let known = entries.iter().filter_map(|it| Some((it.name.as_bytes(), it.build_id?)));
             pass.index.build_ids.extend(known.map(|(name, id)| (name.to_vec(), id)));
         }

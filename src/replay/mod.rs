@@ -35,7 +35,6 @@ pub use names::Name;
 pub use names::Names;
 pub use names::Sources;
 pub use recording::Event;
-pub use recording::RawFeature;
 pub use recording::Recording;
 pub use resolve::resolve;
 pub use resolver::Frame;

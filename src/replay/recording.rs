@@ -6,7 +6,6 @@ use crate::perfdata;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrEntry;
 use crate::perfdata::Cursor;
-use crate::perfdata::FeatureBits;
 use crate::perfdata::FileHeader;
 use crate::perfdata::ReadAt;
 use crate::perfdata::Record;
@@ -18,10 +17,12 @@ use crate::perfdata::SampleType;
 use crate::perfdata::Section;
 use crate::perfdata::UserRecord;
 use crate::perfdata::decode_ids;
+use crate::perfdata::feature;
 use crate::perfdata::feature::EventDescs;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureDecoder;
 use crate::perfdata::feature::FeatureId;
+use crate::perfdata::feature::FeatureSection;
 use crate::perfdata::read_up_to;
 use crate::units::FileOffset;
 
@@ -42,21 +43,8 @@ pub struct Event {
     pub sample_id: SampleIdLayout,
 }
 
-/// A feature section, undecoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawFeature {
-    /// Its number.
-    pub id: u8,
-    /// Where it stands.
-    pub at: FileOffset,
-    /// Its bytes: fewer than it claims where the file ends before.
-    pub bytes: Vec<u8>,
-    /// How many bytes it claims.
-    pub claimed_len: u64,
-}
-
 /// A recording, open for reading: everything but its records.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Recording {
     /// The header.
     pub header: FileHeader,
@@ -64,8 +52,8 @@ pub struct Recording {
     pub data: Section,
     /// The events, in the order of the file.
     pub events: Vec<Event>,
-    /// The feature sections, in the order of the file; in a pipe several can have one number.
-    pub features: Vec<RawFeature>,
+    /// The feature sections, in the order of the file; in a pipe several can be of one feature.
+    pub features: Vec<FeatureSection>,
     /// Whether the recorder did not live to write the length of its data.
     pub is_unfinished: bool,
     ids: FxHashMap<u64, u32>,
@@ -73,8 +61,8 @@ pub struct Recording {
     has_one_layout: bool,
 }
 
-/// The most bytes of one feature that are read: as many as perf itself takes of BPF data.
-const MAX_FEATURE_LEN: u64 = 256 << 20;
+/// The most bytes of attributes, or of one event's ids, that are read.
+const MAX_ATTRS_LEN: u64 = 256 << 20;
 
 impl Recording {
     /// Opens the recording in `input`.
@@ -102,14 +90,14 @@ impl Recording {
     }
 
     fn open_file(input: &dyn ReadAt, header: FileHeader) -> Result<Self, Error> {
-        let FileHeader::File { endian, attr_size, attrs, data, features, .. } = header else {
+        let FileHeader::File { endian, attr_size, attrs, data, .. } = header else {
             return Err(Error::NoEvents);
         };
-        let bytes = read_up_to(input, FileOffset(attrs.offset), attrs.size.min(MAX_FEATURE_LEN))?;
+        let bytes = read_up_to(input, FileOffset(attrs.offset), attrs.size.min(MAX_ATTRS_LEN))?;
         let entries = AttrEntry::decode_all(&bytes, FileOffset(attrs.offset), endian, attr_size)?;
         let mut this = Self::new(header, data);
         for entry in entries {
-            let len = entry.ids.size.min(MAX_FEATURE_LEN);
+            let len = entry.ids.size.min(MAX_ATTRS_LEN);
             let ids = decode_ids(&read_up_to(input, FileOffset(entry.ids.offset), len)?, endian);
             this.add_event(entry.attr, ids);
         }
@@ -118,7 +106,7 @@ impl Recording {
         if this.is_unfinished {
             this.data.size = u64::MAX;
         } else {
-            this.read_features(input, features)?;
+            this.features = feature::read_all(input, &header);
         }
         Ok(this)
     }
@@ -128,6 +116,7 @@ impl Recording {
         let data = Section { offset: perfdata::PIPE_HEADER_LEN as u64, size: u64::MAX };
         let mut this = Self::new(header, data);
         let mut names = Vec::new();
+        let mut decoder = FeatureDecoder::new(endian);
         let mut walk = RecordWalk::new(input, data, endian);
         // What breaks the walk breaks it again, and is told, where the records are read.
         while let Ok(Some(raw)) = walk.next() {
@@ -151,21 +140,18 @@ impl Recording {
                     this.add_event(*attr, ids.iter().collect());
                 }
                 Record::User(UserRecord::HeaderFeature { id, data }) => {
-                    if let Ok(id) = u8::try_from(id) {
-                        let claimed_len = data.len() as u64;
-                        let at = FileOffset(at.0 + 8);
-                        let bytes = data.to_vec();
-                        this.features.push(RawFeature { id, at, bytes, claimed_len });
-                    }
+                    let at = FileOffset(at.0 + 8);
+                    this.features.extend(decoder.decode_record(id, data, at));
                 }
                 Record::User(UserRecord::EventUpdate { kind: 2, id, data }) => {
                     names.push((id, data.to_vec()));
                 }
                 Record::User(UserRecord::TracingData { size }) => {
                     let at = FileOffset(payload.offset);
-                    let claimed_len = u64::from(size);
-                    let bytes = read_up_to(input, at, claimed_len)?;
-                    this.features.push(RawFeature { id: 1, at, bytes, claimed_len });
+                    let bytes = read_up_to(input, at, u64::from(size))?;
+                    let id = FeatureId::TRACING_DATA;
+                    let content = decoder.decode(id, &bytes, at);
+                    this.features.push(FeatureSection { id, at, content });
                 }
                 _ => {}
             }
@@ -197,30 +183,14 @@ impl Recording {
         self.events.push(Event { name: String::new(), attr, ids, sample, sample_id });
     }
 
-    fn read_features(&mut self, input: &dyn ReadAt, bits: FeatureBits) -> Result<(), Error> {
-        let endian = self.header.endian();
-        let table_at = self.data.end();
-        let table_len = bits.iter().count() * Section::LEN;
-        let table = read_up_to(input, FileOffset(table_at), table_len as u64)?;
-        let mut cursor = Cursor::new(&table, FileOffset(table_at), endian);
-        for id in bits.iter() {
-            // A table that is cut costs the features that it does not hold.
-            let section = Section::decode(&mut cursor, "feature section").unwrap_or_default();
-            let at = FileOffset(section.offset);
-            let bytes = read_up_to(input, at, section.size.min(MAX_FEATURE_LEN))?;
-            self.features.push(RawFeature { id, at, bytes, claimed_len: section.size });
-        }
-        Ok(())
-    }
-
     /// Names come from the event descriptions, else from the attribute.
     fn name_events(&mut self) {
-        let described = match self.decoded(FeatureId::EVENT_DESC) {
-            Some(Feature::Events(EventDescs { events, .. })) => events,
-            _ => Vec::new(),
-        };
+        let described = self.features.iter().find_map(|it| match &it.content {
+            Ok(Feature::Events(EventDescs { events, .. })) => Some(events),
+            _ => None,
+        });
         // They stand in the order of the attributes.
-        for (event, described) in self.events.iter_mut().zip(described) {
+        for (event, described) in self.events.iter_mut().zip(described.into_iter().flatten()) {
             if event.name.is_empty() {
                 event.name = String::from_utf8_lossy(described.name.as_bytes()).into_owned();
             }
@@ -232,11 +202,9 @@ impl Recording {
         }
     }
 
-    /// What the first section with number `id` says; `None` if there is none that can be read.
-    pub fn decoded(&self, id: FeatureId) -> Option<Feature> {
-        let raw = self.features.iter().find(|it| FeatureId(it.id) == id)?;
-        let mut decoder = FeatureDecoder::new(self.header.endian());
-        decoder.decode(id, &raw.bytes, raw.at).ok()
+    /// What the first section of a feature says; `None` if there is none that can be read.
+    pub fn feature(&self, id: FeatureId) -> Option<&Feature> {
+        self.features.iter().find(|it| it.id == id)?.content.as_ref().ok()
     }
 
     /// Which event wrote a sample with the body `sample`; `None` if its id is of none.

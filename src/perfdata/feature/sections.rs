@@ -25,6 +25,9 @@ pub struct FeatureSection {
     pub content: Result<Feature>,
 }
 
+/// The most bytes of a section that are read, as many as perf takes of BPF programs.
+const MAX_LEN: u64 = 256 << 20;
+
 /// Reads the sections that `header` claims, in the order of their ids; none of a pipe, nor of a
 /// file whose recorder was killed before it wrote any.
 ///
@@ -51,7 +54,7 @@ pub fn read_all(input: &(impl ReadAt + ?Sized), header: &FileHeader) -> Vec<Feat
                 let (at, value) = (FileOffset(entry_at), section.offset);
                 return Err(Error::BadField { field: "feature section offset", at, value });
             }
-            let bytes = read_up_to(input, at, section.size)?;
+            let bytes = read_up_to(input, at, section.size.min(MAX_LEN))?;
             let left = widen(bytes.len());
             if left < section.size {
                 let (field, need) = ("feature section", section.size);

@@ -29,8 +29,8 @@ use self::attr::Attribute;
 /// A header that has been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
-    /// When the file was last written to, on the reader's wall clock.
-    pub captured: LocalTime,
+    /// When the file was last written to, on the reader's wall clock, if that can be said.
+    pub captured: Option<LocalTime>,
     /// Its byte order.
     pub endian: Endian,
     /// Where its parts lie.
@@ -71,7 +71,10 @@ pub enum Detail {
 /// Whatever `out` says.
 pub fn write(header: &Header<'_>, detail: Detail, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "# ========")?;
-    writeln!(out, "# captured on    : {}", header.captured)?;
+    match header.captured {
+        Some(captured) => writeln!(out, "# captured on    : {captured}")?,
+        None => writeln!(out, "# captured on    : unknown")?,
+    }
     writeln!(out, "# header version : 1")?;
     let data = match header.form {
         Form::File { data, .. } => data,

@@ -35,7 +35,7 @@ fn text(file: &[u8], detail: Detail) -> String {
     let FileHeader::File { endian, data, features, .. } = header else { return String::new() };
     let sections = read_all(file, &header);
     let header = Header {
-        captured: time(7),
+        captured: Some(time(7)),
         endian,
         form: Form::File { data, features },
         features: &sections,
@@ -102,7 +102,7 @@ fn check_features(features: Vec<Feature>, want: &str) {
     let section = |it: Feature| FeatureSection { id: it.id(), at, content: Ok(it) };
     let features: Vec<FeatureSection> = features.into_iter().map(section).collect();
     let header = Header {
-        captured: time(0),
+        captured: Some(time(0)),
         endian: Endian::NATIVE,
         form: Form::Pipe,
         features: &features,
@@ -342,7 +342,7 @@ fn damage_is_told_with_its_place_and_costs_no_other_section() {
     let error =
         Error::Truncated { field: "host name", at: FileOffset(0x23c), need: 0xffff_fff0, left: 12 };
     let header = Header {
-        captured: time(0),
+        captured: Some(time(0)),
         endian: Endian::Little,
         form: Form::Pipe,
         features: &[damaged(3, Err(error)), damaged(34, Ok(Feature::CachelineSize(64)))],
@@ -361,7 +361,7 @@ fn damaged_program_infos_are_told_where_they_stand() {
     let at = FileOffset(0x1000);
     let content = Ok(Feature::BpfProgInfo(vec![1, 0, 0, 0, 232]));
     let header = Header {
-        captured: time(0),
+        captured: Some(time(0)),
         endian: Endian::Little,
         form: Form::Pipe,
         features: &[FeatureSection { id: FeatureId::BPF_PROG_INFO, at, content }],

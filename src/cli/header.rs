@@ -1,0 +1,77 @@
+//! `--header`, `--header-only` and `-I`, as `report` and `script` take them.
+
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use crate::perfdata::FileHeader;
+use crate::render::header;
+use crate::render::header::Detail;
+use crate::render::header::Form;
+use crate::render::header::Header;
+use crate::replay::Recording;
+use crate::sys::clock::local_time;
+
+/// What can be asked of a header.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print the recording's header too.
+    #[arg(long)]
+    header: bool,
+    /// Print the recording's header alone.
+    #[arg(long)]
+    header_only: bool,
+    /// Print the long parts of the header, such as CPUs and caches, in full.
+    #[arg(short = 'I', long)]
+    show_info: bool,
+}
+
+/// What is left to do once the header has been dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The command's own work.
+    Work,
+    /// Nothing.
+    Stop,
+}
+
+impl Args {
+    /// Writes the header of `recording`, which is in `file`, if it was asked for.
+    pub(super) fn write(
+        self,
+        file: &File,
+        recording: &Recording,
+        out: &mut dyn Write,
+    ) -> io::Result<Then> {
+        let Self { header, header_only, show_info } = self;
+        if !header && !header_only {
+            return Ok(Then::Work);
+        }
+        let detail = if show_info { Detail::Full } else { Detail::Short };
+        let form = match recording.header {
+            FileHeader::File { data, features, .. } => Form::File { data, features },
+            FileHeader::Pipe { .. } => Form::Pipe,
+        };
+        let header = Header {
+            captured: local_time(seconds(file.metadata()?.modified()?)),
+            endian: recording.header.endian(),
+            form,
+            features: &recording.features,
+            local_time,
+        };
+        header::write(&header, detail, out)?;
+        out.flush()?;
+        Ok(if header_only { Then::Stop } else { Then::Work })
+    }
+}
+
+/// Whole seconds since 1970, negative before.
+fn seconds(time: SystemTime) -> i64 {
+    let seconds = |it: std::time::Duration| i64::try_from(it.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => seconds(after),
+        Err(before) => -seconds(before.duration()),
+    }
+}
