@@ -17,6 +17,11 @@ const TYPE_LEN: usize = 12;
 /// How many typedefs and qualifiers may stand before a type.
 const MAX_CHAIN: usize = 32;
 
+/// The longest name that is looked at, in bytes; the kernel allows functions 511 of them.
+///
+/// A bound, since in a damaged section every name could reach to its end.
+const MAX_NAME_LEN: usize = 4096;
+
 /// A BTF object, indexed.
 ///
 /// It owns the raw bytes: they are what `perf.data` carries.
@@ -279,11 +284,13 @@ impl Btf {
         self.string(self.u32(*self.types.get(idx)?)?)
     }
 
-    /// The string at `offset` of the string section, without its NUL.
+    /// The string at `offset` of the string section, without its NUL; `None` if it has no end or is
+    /// too long to be a name.
     pub(super) fn string(&self, offset: u32) -> Option<&[u8]> {
         let strings = self.data.get(self.strings.clone())?;
         let tail = strings.get(usize::try_from(offset).ok()?..)?;
-        tail.split(|&byte| byte == 0).next()
+        let tail = tail.get(..=MAX_NAME_LEN).unwrap_or(tail);
+        tail.get(..tail.iter().position(|&byte| byte == 0)?)
     }
 
     /// The member `idx` of the struct or union whose members lie at `members`.
@@ -429,6 +436,23 @@ mod tests {
         let btf = btf.build();
         assert_eq!(btf.function_name(known), Some(&b"known"[..]));
         assert_eq!(btf.function_name(lost), None);
+    }
+
+    #[test]
+    fn a_name_has_an_end_and_a_bound() {
+        let name = |len: usize| {
+            let mut btf = Builder::little();
+            let id = btf.add(&"x".repeat(len), kind::FUNC << 24, 0, &[]);
+            (btf.raw(), id)
+        };
+        let len_of = |raw: Vec<u8>, id| Btf::parse(raw).unwrap().function_name(id).map(<[u8]>::len);
+        for (len, want) in [(4096, Some(4096)), (4097, None)] {
+            let (raw, id) = name(len);
+            assert_eq!(len_of(raw, id), want);
+        }
+        let (mut endless, id) = name(3);
+        *endless.last_mut().unwrap() = b'x';
+        assert_eq!(len_of(endless, id), None);
     }
 
     #[test]

@@ -8,9 +8,9 @@
 //!              of one record                                        program, while it lives
 //! ```
 //!
-//! The pump opens the first with [`tracking_attr`]; the second is this file's. What the thread
-//! reads is never written. It asks for a program twice, since the loader binds the map with the
-//! owner's metadata only after the load, and closes each descriptor at once.
+//! The plan has the first; the second is this file's. What the thread reads is never written. It
+//! asks for a program twice, since the loader binds the map with the owner's metadata only after
+//! the load, and closes each descriptor at once.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -35,7 +35,6 @@ use crate::perfdata::Cursor;
 use crate::perfdata::Endian;
 use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
-use crate::perfdata::SampleType;
 use crate::sys::Refused;
 use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::OpenError;
@@ -82,30 +81,6 @@ pub struct Outcome {
     /// How many records the kernel dropped because a ring was full; what still lived was found by
     /// a walk.
     pub n_lost: u64,
-}
-
-/// The attribute of the tracking event, fit for the data ring and the file of `like`.
-///
-/// It has the fields of `like` by which a reader finds the event and the time of a record, and the
-/// same clock, which redirecting needs.
-pub fn tracking_attr(like: &Attr) -> Attr {
-    let fields = SampleType::IP
-        | SampleType::TID
-        | SampleType::TIME
-        | SampleType::ADDR
-        | SampleType::ID
-        | SampleType::STREAM_ID
-        | SampleType::CPU
-        | SampleType::PERIOD
-        | SampleType::IDENTIFIER;
-    let kept = AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
-    Attr {
-        sample_type: like.sample_type & fields,
-        read_format: like.read_format,
-        flags: (like.flags & kept) | AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT,
-        clockid: like.clockid,
-        ..dummy()
-    }
 }
 
 /// The attribute of the wake-up event.
@@ -309,39 +284,6 @@ fn split(records: &[u8]) -> Option<(Option<Record<'_>>, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tracking_event_agrees_with_the_event_whose_ring_it_shares() {
-        let like = Attr {
-            config: 1,
-            sample_period: 4000,
-            sample_type: SampleType::IP
-                | SampleType::TIME
-                | SampleType::IDENTIFIER
-                | SampleType::CALLCHAIN
-                | SampleType::REGS_USER,
-            flags: AttrFlags::SAMPLE_ID_ALL
-                | AttrFlags::USE_CLOCKID
-                | AttrFlags::FREQ
-                | AttrFlags::DISABLED
-                | AttrFlags::MMAP2
-                | AttrFlags::EXCLUDE_KERNEL,
-            clockid: 1,
-            ..Attr::default()
-        };
-        let want = Attr {
-            kind: 1,
-            config: 9,
-            sample_type: SampleType::IP | SampleType::TIME | SampleType::IDENTIFIER,
-            flags: AttrFlags::SAMPLE_ID_ALL
-                | AttrFlags::USE_CLOCKID
-                | AttrFlags::KSYMBOL
-                | AttrFlags::BPF_EVENT,
-            clockid: 1,
-            ..Attr::default()
-        };
-        assert_eq!(tracking_attr(&like), want);
-    }
 
     /// A record of the kernel in this machine's byte order, from 32-bit words.
     fn record(kind: u32, size: u16, words: &[u32]) -> Vec<u8> {
