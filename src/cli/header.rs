@@ -16,6 +16,7 @@ use crate::sys::clock::local_time;
 
 /// What can be asked of a header.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     /// Print the recording's header too.
     #[arg(long)]

@@ -45,3 +45,15 @@ pub fn main() -> ExitCode {
         Err(failure) => message::fail(&failure),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_each_command_agree_with_each_other() {
+        Cli::command().debug_assert();
+    }
+}
