@@ -236,12 +236,12 @@ impl Error {
 
 /// The functions of a program with their names in the kernel's spelling.
 fn functions(info: &ProgInfo<'_>, btf: Option<&Btf>) -> Vec<Function> {
-    let symbols = info.symbols(|type_id| btf?.function_name(type_id));
+    let symbols = info.symbols(|id| btf?.function_name(id)).into_iter();
     let function = |ProgSymbol { addr, len, name, .. }| {
-        let name = String::from_utf8_lossy(&name).into_owned();
-        Function { addr, len, name }
+        // The kernel lets nothing but ASCII into these names.
+        Function { addr, len, name: String::from_utf8_lossy(&name).into_owned() }
     };
-    symbols.into_iter().map(function).collect()
+    symbols.map(function).collect()
 }
 
 #[cfg(test)]
