@@ -3,9 +3,12 @@
 //! Here the two halves of the program meet: what was typed becomes what is meant, files become
 //! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
 
+mod advice;
 mod header;
 mod input;
+mod log;
 mod message;
+mod record;
 mod script;
 mod sources;
 
@@ -24,6 +27,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Record a command, processes, or the whole machine.
+    Record(record::Args),
     /// Print the samples of a recording one by one.
     Script(script::Args),
 }
@@ -38,6 +43,7 @@ pub fn main() -> ExitCode {
         Err(error) => return message::usage(&error),
     };
     let done = match cli.command {
+        Command::Record(args) => record::run(&args),
         Command::Script(args) => script::run(&args),
     };
     match done {

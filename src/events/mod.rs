@@ -158,6 +158,11 @@ pub fn clock_instead(config: u64) -> Event {
     Event { name: name.to_owned(), attr, precision: Precision::Exact }
 }
 
+/// Whether `attr` is of the event through which a BPF program writes.
+pub fn is_bpf_output(attr: &Attr) -> bool {
+    (attr.kind, attr.config) == (KIND_SOFTWARE, names::SOFTWARE_BPF_OUTPUT)
+}
+
 /// One element of a list, and where in the list it begins.
 struct Item<'a> {
     list: &'a str,

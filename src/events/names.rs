@@ -17,6 +17,8 @@ pub const SOFTWARE_CPU_CLOCK: u64 = 0;
 pub const SOFTWARE_TASK_CLOCK: u64 = 1;
 /// `PERF_COUNT_SW_DUMMY`.
 pub const SOFTWARE_DUMMY: u64 = 9;
+/// `PERF_COUNT_SW_BPF_OUTPUT`.
+pub(super) const SOFTWARE_BPF_OUTPUT: u64 = 10;
 /// `PERF_COUNT_HW_CPU_CYCLES`.
 pub(super) const HARDWARE_CYCLES: u64 = 0;
 
@@ -35,7 +37,7 @@ const NAMED: [(&str, u32, u64); 33] = [
     ("alignment-faults", KIND_SOFTWARE, 7),
     ("emulation-faults", KIND_SOFTWARE, 8),
     ("dummy", KIND_SOFTWARE, SOFTWARE_DUMMY),
-    ("bpf-output", KIND_SOFTWARE, 10),
+    ("bpf-output", KIND_SOFTWARE, SOFTWARE_BPF_OUTPUT),
     ("cgroup-switches", KIND_SOFTWARE, 11),
     ("cycles", KIND_HARDWARE, HARDWARE_CYCLES),
     ("cpu-cycles", KIND_HARDWARE, HARDWARE_CYCLES),

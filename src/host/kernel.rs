@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::io::BufRead;
 use std::io::BufReader;
+use std::io::Read;
 use std::path::Path;
 
 use super::note;
@@ -38,13 +39,46 @@ pub struct Module {
     pub build_id: Option<BuildId>,
 }
 
-/// The running kernel's text, or `None` where its addresses are hidden from us.
-pub fn text() -> Option<KernelText> {
-    let file = File::open("/proc/kallsyms").ok()?;
-    // The kernel hands out a page a read; the buffer only saves the calls.
-    let found = find_text(&mut BufReader::with_capacity(1 << 16, file)).ok()??;
-    let build_id = fs::read("/sys/kernel/notes").ok().and_then(|it| note::of_notes(&it));
-    Some(KernelText { build_id, ..found })
+/// The kernel's list of symbols, read as far as it is needed: it takes the kernel longer than all
+/// else that a short recording does.
+#[derive(Debug)]
+pub struct Symbols {
+    reader: BufReader<File>,
+    read: Vec<u8>,
+    text: Option<KernelText>,
+}
+
+impl Symbols {
+    /// Opens `/proc/kallsyms` and reads it to the end of the kernel's own text.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being read.
+    pub fn open() -> io::Result<Self> {
+        let file = File::open("/proc/kallsyms")?;
+        // The kernel hands out a page a read; the buffer only saves the calls.
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut read = Vec::new();
+        let found = find_text(&mut reader, &mut read)?;
+        let build_id = || note::of_notes(&fs::read("/sys/kernel/notes").ok()?);
+        let text = found.map(|it| KernelText { build_id: build_id(), ..it });
+        Ok(Self { reader, read, text })
+    }
+
+    /// The running kernel's text, or `None` where its addresses are hidden from us.
+    pub fn text(&self) -> Option<&KernelText> {
+        self.text.as_ref()
+    }
+
+    /// All symbols, those of modules and BPF included, a line each.
+    ///
+    /// # Errors
+    ///
+    /// What keeps them from being read.
+    pub fn all(mut self) -> io::Result<String> {
+        self.reader.read_to_end(&mut self.read)?;
+        Ok(String::from_utf8_lossy(&self.read).into_owned())
+    }
 }
 
 /// The loaded modules, or none where their addresses are hidden from us.
@@ -63,12 +97,20 @@ pub fn modules() -> Vec<Module> {
 }
 
 /// The text's bounds among the symbols of `/proc/kallsyms`, which are in the order of addresses
-/// but for those of modules and BPF programs at the end.
-fn find_text(symbols: &mut dyn BufRead) -> io::Result<Option<KernelText>> {
+/// but for those of modules and BPF programs at the end. What was read of them goes to `read`.
+fn find_text(symbols: &mut dyn BufRead, read: &mut Vec<u8>) -> io::Result<Option<KernelText>> {
     let mut first: Option<KernelText> = None;
-    let mut line = Vec::new();
-    while symbols.read_until(b'\n', &mut line)? != 0 {
-        let symbol = str::from_utf8(&line).ok().and_then(parse_symbol);
+    loop {
+        let start = read.len();
+        if symbols.read_until(b'\n', read)? == 0 {
+            return Ok(None);
+        }
+        let line = read.get(start..).unwrap_or_default();
+        // The others are not looked at any closer.
+        if !line.ends_with(b"text\n") {
+            continue;
+        }
+        let symbol = str::from_utf8(line).ok().and_then(parse_symbol);
         match (symbol, &mut first) {
             (Some((addr, name @ ("_text" | "_stext"))), found) => {
                 let is_better = match found {
@@ -89,11 +131,11 @@ fn find_text(symbols: &mut dyn BufRead) -> io::Result<Option<KernelText>> {
                 text.end = Addr(addr);
                 return Ok(first);
             }
+            // Hidden, all of them.
+            (Some((0, "_etext")), None) => return Ok(None),
             _ => {}
         }
-        line.clear();
     }
-    Ok(None)
 }
 
 /// Address and name of a line `ffffffff81000000 T _text`.
@@ -136,7 +178,7 @@ mod tests {
 
     #[track_caller]
     fn check(symbols: &str, want: Option<(&str, u64, u64)>) {
-        let text = find_text(&mut symbols.as_bytes()).unwrap();
+        let text = find_text(&mut symbols.as_bytes(), &mut Vec::new()).unwrap();
         let text = text.as_ref().map(|it| (it.symbol.as_str(), it.start.0, it.end.0));
         assert_eq!(text, want);
     }

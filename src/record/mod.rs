@@ -1,3 +1,122 @@
 //! Recording: plan, synthesis, pump, sideband, finish.
+//!
+//! In comes a [`Config`], out goes a file or a stream and a [`Summary`]. The order of a recording:
+//!
+//! ```text
+//! fork the command, held   open events   map rings   say what runs already
+//!   -> let the command go -> put the file in place -> enable
+//!   -> round after round until the command, its targets or a signal end it
+//!   -> disable, last round, what was lost, features, header
+//! ```
+//!
+//! Events that tell of tasks and programs are on before anyone looks at what runs, so that nothing
+//! falls between; what is told twice does no harm. Nothing here prints: what goes otherwise than
+//! asked for is a [`Note`].
 
+mod config;
+mod describe;
+mod hop;
+mod note;
+mod open;
+mod output;
+mod plan;
+mod pump;
+mod rings;
+mod session;
 pub mod sideband;
+mod synth;
+mod tracepoints;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+
+pub use config::CallGraph;
+pub use config::Compat;
+pub use config::Config;
+pub use config::Events;
+pub use config::FollowBpf;
+pub use config::Inherit;
+pub use config::Output;
+pub use config::Rate;
+pub use config::RingSize;
+pub use config::Target;
+pub use hop::Tally;
+pub use note::Note;
+pub use session::record;
+
+use crate::host;
+use crate::sys::Refused;
+use crate::sys::perf_event::OpenError;
+use crate::sys::spawn::Ended;
+
+/// Why there is no recording, or not the whole of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An event could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Whoever was to be watched is gone or never was.
+    #[error("no {what} runs")]
+    Gone {
+        /// Who, in words.
+        what: String,
+    },
+    /// None of the CPUs is online.
+    #[error("none of the CPUs asked for is online")]
+    NoCpu,
+    /// The rings exceed what may be locked.
+    #[error("{n_rings} rings of {ring_bytes} bytes exceed the memory that may be locked")]
+    RingsTooLarge {
+        /// The size of each, in bytes.
+        ring_bytes: usize,
+        /// How many.
+        n_rings: usize,
+    },
+    /// The command could not be run.
+    #[error("cannot run `{command}`")]
+    Command {
+        /// Its name.
+        command: String,
+        /// Why not.
+        #[source]
+        errno: Errno,
+    },
+    /// The output could not be opened or put in place.
+    #[error("cannot write `{}`", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Another system call was refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The machine did not say what is needed to begin.
+    #[error(transparent)]
+    Host(#[from] host::Error),
+}
+
+/// How a recording went.
+#[derive(Debug)]
+pub struct Summary {
+    /// What came by.
+    pub tally: Tally,
+    /// The bytes written, header and features included.
+    pub bytes: u64,
+    /// From the first sampling to the last.
+    pub elapsed: Duration,
+    /// How the command ended, if there was one.
+    pub command: Option<Ended>,
+    /// The signal that ended the recording, if one did.
+    pub stopped_by: Option<Signal>,
+    /// Why not all of it was written; what was can be read.
+    pub failed: Option<io::Error>,
+}

@@ -9,6 +9,7 @@ pub mod bpf;
 pub mod clock;
 pub mod map;
 pub mod perf_event;
+pub mod pidfd;
 pub mod ring;
 pub mod signals;
 pub mod spawn;

@@ -1,0 +1,136 @@
+//! What would help, on this machine: the only place that knows flags and settings by name.
+
+use nix::errno::Errno;
+
+use crate::host::settings::Settings;
+use crate::sys::perf_event::OpenError;
+use crate::sys::perf_event::Target;
+
+/// What to do about an event that could not be opened, if there is something.
+pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> {
+    let event = error.event.split(':').next().unwrap_or_default();
+    match error.errno {
+        Errno::EACCES | Errno::EPERM => on_denied(error, settings.perf_event_paranoid?),
+        Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV => Some(format!(
+            "this machine does not count `{event}`, as is usual in a VM; \
+             try the software clock, `-e cpu-clock`"
+        )),
+        Errno::EMFILE => Some(
+            "more files are open than this process may have; raise the hard limit of \
+             `ulimit -n`, or record fewer threads or events"
+                .to_owned(),
+        ),
+        Errno::EINVAL if error.event.contains(":p") => {
+            Some(format!("the hardware may be less precise; try `-e {event}`"))
+        }
+        _ => None,
+    }
+}
+
+fn on_denied(error: &OpenError, level: i64) -> Option<String> {
+    let event = error.event.split(':').next().unwrap_or_default();
+    let is_cpu = matches!(error.target, Target::Cpu(_));
+    match level {
+        // Anyone may; something else, such as a seccomp filter, said no.
+        ..=1 if level < 1 || !is_cpu => None,
+        1 | 2 if is_cpu => Some(format!(
+            "`kernel.perf_event_paranoid` is {level}, so sampling a CPU needs CAP_PERFMON; \
+             run as root, or record one process with `-p PID -e {event}:u`"
+        )),
+        2 => Some(format!(
+            "`kernel.perf_event_paranoid` is 2, so sampling the kernel needs CAP_PERFMON; \
+             run as root, or record user space with `-e {event}:u`"
+        )),
+        // Levels that Debian and Ubuntu add.
+        _ => Some(format!(
+            "`kernel.perf_event_paranoid` is {level}, so this kernel opens no event without \
+             CAP_PERFMON; run as root"
+        )),
+    }
+}
+
+/// What to do about rings that exceed what may be locked.
+pub(super) fn on_rings(ring_bytes: usize, n_rings: usize, settings: &Settings) -> Option<String> {
+    let allowed = settings.perf_event_mlock_kb?;
+    let asked = ring_bytes / 1024 * n_rings;
+    Some(format!(
+        "{asked} KiB were asked for, and `kernel.perf_event_mlock_kb` allows {allowed} KiB a CPU \
+         beside `ulimit -l`; make `-m` smaller, or leave it out"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::units::Cpu;
+    use crate::units::Tid;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(event: &str, target: Target, errno: Errno, level: i64, want: Option<&str>) {
+        let error = OpenError { event: event.to_owned(), target, errno };
+        let settings = Settings { perf_event_paranoid: Some(level), ..Settings::default() };
+        assert_eq!(on_open(&error, &settings).as_deref(), want);
+    }
+
+    const CPU: Target = Target::Cpu(Cpu(3));
+    const TASK: Target = Target::TaskOnCpu(Tid(7), Cpu(3));
+
+    #[test]
+    fn a_cpu_needs_a_capability_below_level_three_and_everything_above() {
+        check(
+            "cycles:P",
+            CPU,
+            Errno::EACCES,
+            2,
+            Some(
+                "`kernel.perf_event_paranoid` is 2, so sampling a CPU needs CAP_PERFMON; \
+                 run as root, or record one process with `-p PID -e cycles:u`",
+            ),
+        );
+        check(
+            "cs",
+            TASK,
+            Errno::EACCES,
+            4,
+            Some(
+                "`kernel.perf_event_paranoid` is 4, so this kernel opens no event without \
+                 CAP_PERFMON; run as root",
+            ),
+        );
+    }
+
+    #[test]
+    fn the_kernel_may_be_left_out() {
+        check(
+            "cs:k",
+            TASK,
+            Errno::EACCES,
+            2,
+            Some(
+                "`kernel.perf_event_paranoid` is 2, so sampling the kernel needs CAP_PERFMON; \
+                 run as root, or record user space with `-e cs:u`",
+            ),
+        );
+    }
+
+    #[test]
+    fn where_the_setting_is_not_the_reason_it_is_not_blamed() {
+        check("cs", CPU, Errno::EPERM, -1, None);
+        check("cs", TASK, Errno::EINVAL, 2, None);
+    }
+
+    #[test]
+    fn what_the_machine_does_not_count_has_a_clock_for_a_stand_in() {
+        check(
+            "cycles:u",
+            TASK,
+            Errno::ENOENT,
+            -1,
+            Some(
+                "this machine does not count `cycles`, as is usual in a VM; \
+                 try the software clock, `-e cpu-clock`",
+            ),
+        );
+    }
+}

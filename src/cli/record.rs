@@ -1,0 +1,434 @@
+//! `bpfperf record`: what was typed, what is meant by it, and how it went.
+
+use std::ffi::CString;
+use std::ffi::OsString;
+use std::io;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use crate::events;
+use crate::host::cpus;
+use crate::host::settings;
+use crate::host::settings::Settings;
+use crate::host::tracefs::Tracefs;
+use crate::record;
+use crate::record::CallGraph;
+use crate::record::Compat;
+use crate::record::Config;
+use crate::record::Events;
+use crate::record::FollowBpf;
+use crate::record::Inherit;
+use crate::record::Output;
+use crate::record::Rate;
+use crate::record::RingSize;
+use crate::record::Summary;
+use crate::record::Target;
+use crate::sys::ring::page_len;
+use crate::units::Cpu;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::advice;
+use super::log;
+use super::message;
+use super::message::Failure;
+
+/// How often to sample where nothing is said, in Hz.
+const USUAL_HERTZ: u64 = 4000;
+
+/// Where a recording goes where nothing is said.
+const USUAL_FILE: &str = "perf.data";
+
+/// What was typed after `bpfperf record`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Record every task on every CPU.
+    #[arg(short = 'a', long, conflicts_with_all = ["pid", "tid"])]
+    all_cpus: bool,
+    /// Record every task on these CPUs, such as `0,2-3`.
+    #[arg(short = 'C', long, value_name = "LIST", conflicts_with_all = ["pid", "tid"])]
+    cpu: Option<String>,
+    /// Record these processes, and what they start.
+    #[arg(short = 'p', long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Record these threads.
+    #[arg(short = 't', long, value_name = "TIDS", value_delimiter = ',', conflicts_with = "pid")]
+    tid: Vec<i32>,
+    /// Sample these events: names, `rNNN` and `system:tracepoint`, each with modifiers such as
+    /// `:u`, separated by commas.
+    #[arg(short = 'e', long = "event", value_name = "LIST")]
+    events: Vec<String>,
+    /// Sample so many times a second, or as often as the kernel allows.
+    #[arg(short = 'F', long, value_name = "N|max", conflicts_with = "count")]
+    freq: Option<String>,
+    /// Sample each time that so many have happened.
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Fail where the kernel allows less than `-F` asks for.
+    #[arg(long)]
+    strict_freq: bool,
+    /// Record call chains.
+    #[arg(short = 'g')]
+    call_chains: bool,
+    /// Record call chains by this method: `fp` follows frame pointers.
+    #[arg(long, value_name = "METHOD", value_parser = ["fp", "no"])]
+    call_graph: Option<String>,
+    /// The size of each ring: a number of pages, or bytes with `K`, `M` or `G`.
+    #[arg(short = 'm', long, value_name = "PAGES|SIZE")]
+    mmap_pages: Option<String>,
+    /// Write to this file, `-` for stdout [default: perf.data]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Leave out what the recorded tasks start.
+    #[arg(short = 'i', long)]
+    no_inherit: bool,
+    /// Begin to sample so many milliseconds after the start.
+    #[arg(short = 'D', long, value_name = "MS", default_value_t = 0)]
+    delay: u64,
+    /// Do not keep what is known of BPF programs.
+    #[arg(long)]
+    no_bpf_event: bool,
+    /// Write nothing that this version of perf does not read.
+    #[arg(long, value_name = "VERSION", value_parser = ["6.1", "6.17"], default_value = "6.17")]
+    compat: String,
+    /// Tell what is decided on the way; twice, each round.
+    #[arg(short = 'v', long, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+    /// Say nothing but errors.
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Taken for the habit of it: nothing is put into `~/.debug`.
+    #[arg(short = 'N', long, hide = true)]
+    no_buildid_cache: bool,
+    /// Taken for the habit of it: every mapped file has its build id.
+    #[arg(long, alias = "buildid-mmap", hide = true)]
+    buildid_all: bool,
+    /// Taken for the habit of it: every sample has its time.
+    #[arg(short = 'T', long, hide = true)]
+    timestamp: bool,
+    /// The command to run meanwhile; without a target of its own it is what is recorded.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs `bpfperf record`; the status is that of the command.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    log::init(args.verbose);
+    let settings = settings::read();
+    let config = config(args, &settings)?;
+    let mut tell = |note: &record::Note| {
+        if !args.quiet {
+            message::warn(&note.to_string());
+        }
+    };
+    let summary = match record::record(&config, &mut tell) {
+        Ok(summary) => summary,
+        Err(error) => return not_recorded(&error, &config, &settings),
+    };
+    if let Some(error) = &summary.failed {
+        let is_pipe = config.output == Output::Stdout;
+        if !(is_pipe && error.kind() == io::ErrorKind::BrokenPipe) {
+            let what = format!("cannot write all of `{}`", name_of(&config.output));
+            let kept =
+                format!("the {} samples that were written can be read", summary.tally.samples);
+            let failure = Failure::because(what, error);
+            return Err(if is_pipe { failure } else { failure.hint(kept) });
+        }
+    }
+    if !args.quiet {
+        tell_summary(&summary, &config.output);
+    }
+    Ok(summary.command.map_or(ExitCode::SUCCESS, |it| ExitCode::from(it.shell_status())))
+}
+
+/// Tells why there is no recording; the status of a command that cannot be run is the shell's.
+fn not_recorded(
+    error: &record::Error,
+    config: &Config,
+    settings: &Settings,
+) -> Result<ExitCode, Failure> {
+    let what = error.to_string();
+    let failure = match std::error::Error::source(error) {
+        Some(cause) => Failure::because(what, cause),
+        None => Failure::new(what),
+    };
+    let hint = match error {
+        record::Error::Open(error) => advice::on_open(error, settings),
+        record::Error::RingsTooLarge { ring_bytes, n_rings } => {
+            advice::on_rings(*ring_bytes, *n_rings, settings)
+        }
+        _ => None,
+    };
+    let failure = match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    };
+    let record::Error::Command { errno, .. } = error else { return Err(failure) };
+    // As every shell has it: not found, or found and no command.
+    let status = if *errno == Errno::ENOENT { 127 } else { 126 };
+    debug_assert!(!config.command.is_empty(), "only a command can fail to run");
+    message::fail(&failure);
+    Ok(ExitCode::from(status))
+}
+
+fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
+    let mut command = Vec::with_capacity(args.command.len());
+    for word in &args.command {
+        // The system itself cannot hand over an argument with a zero.
+        let word = CString::new(word.clone().into_vec());
+        command.push(word.map_err(|it| Failure::because("cannot run the command", &it))?);
+    }
+    Ok(Config {
+        target: target(args)?,
+        command,
+        events: events(&args.events)?,
+        rate: rate(args, settings)?,
+        call_graph: match args.call_graph.as_deref() {
+            Some("no") => CallGraph::None,
+            Some(_) => CallGraph::FramePointers,
+            None if args.call_chains => CallGraph::FramePointers,
+            None => CallGraph::None,
+        },
+        ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
+        inherit: if args.no_inherit || !args.tid.is_empty() { Inherit::No } else { Inherit::Yes },
+        bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
+        delay: Duration::from_millis(args.delay),
+        compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
+        output: output(args.output.as_deref())?,
+    })
+}
+
+fn target(args: &Args) -> Result<Target, Failure> {
+    if let Some(list) = &args.cpu {
+        let cpus: Vec<Cpu> = cpus::parse_list(list).map_err(|it| Failure::new(it.to_string()))?;
+        return Ok(Target::Cpus(cpus));
+    }
+    let is_number = |it: &&i32| 0 < **it;
+    let all = [&args.pid, &args.tid];
+    if let Some(bad) = all.iter().copied().flatten().find(|it| !is_number(it)) {
+        return Err(Failure::new(format!("`{bad}` is no id of a process or thread")));
+    }
+    Ok(if !args.pid.is_empty() {
+        Target::Processes(args.pid.iter().copied().map(Pid).collect())
+    } else if !args.tid.is_empty() {
+        Target::Threads(args.tid.iter().copied().map(Tid).collect())
+    } else if args.all_cpus || args.command.is_empty() {
+        Target::AllCpus
+    } else {
+        Target::Workload
+    })
+}
+
+fn events(lists: &[String]) -> Result<Events, Failure> {
+    if lists.is_empty() {
+        return Ok(Events::Default);
+    }
+    let tracefs = Tracefs::default();
+    let mut all = Vec::new();
+    for list in lists {
+        let parsed = events::parse(list, &tracefs).map_err(|error| {
+            let what = error.to_string();
+            let failure = match std::error::Error::source(&error) {
+                Some(cause) => Failure::because(what, cause),
+                None => Failure::new(what),
+            };
+            match &error {
+                events::Error::UnknownEvent { nearest: Some(nearest), .. } => {
+                    failure.hint(format!("the nearest name is `{nearest}`"))
+                }
+                _ => failure,
+            }
+        })?;
+        all.extend(parsed);
+    }
+    Ok(Events::Named(all))
+}
+
+fn rate(args: &Args, settings: &Settings) -> Result<Rate, Failure> {
+    if let Some(period) = args.count {
+        return Ok(Rate::Period(period));
+    }
+    let most = settings.perf_event_max_sample_rate;
+    let Some(text) = args.freq.as_deref() else { return Ok(Rate::Usual(USUAL_HERTZ)) };
+    if text == "max" {
+        return Ok(Rate::Hertz(most.unwrap_or(USUAL_HERTZ)));
+    }
+    let hertz: u64 = text.parse().ok().filter(|it| *it != 0).ok_or_else(|| {
+        Failure::new(format!("`{text}` is no number of samples a second, nor `max`"))
+    })?;
+    match most {
+        Some(most) if args.strict_freq && most < hertz => Err(Failure::new(format!(
+            "cannot sample {hertz} times a second: `kernel.perf_event_max_sample_rate` is {most}"
+        ))),
+        _ => Ok(Rate::Hertz(hertz)),
+    }
+}
+
+/// The size of a ring: pages, or bytes with a unit, rounded up to a power of two of pages.
+fn ring(text: &str) -> Result<RingSize, Failure> {
+    let bad = || Failure::new(format!("`{text}` is no size of a ring, as `128` pages or `512K`"));
+    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" => page_len(),
+        "B" | "b" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    let number: usize = digits.parse().map_err(|_| bad())?;
+    let bytes = number.checked_mul(unit).filter(|it| *it != 0).ok_or_else(bad)?;
+    let bytes = bytes.max(page_len()).checked_next_power_of_two().ok_or_else(bad)?;
+    Ok(RingSize::Bytes(bytes))
+}
+
+fn output(file: Option<&Path>) -> Result<Output, Failure> {
+    match file {
+        Some(path) if path == Path::new("-") => {
+            if io::stdout().is_terminal() {
+                let failure = Failure::new("a recording is no text for a terminal");
+                return Err(failure.hint("pipe it into a reader, as `bpfperf script -i -`"));
+            }
+            Ok(Output::Stdout)
+        }
+        Some(path) => Ok(Output::File(path.to_owned())),
+        None if stdout_is_pipe() => Ok(Output::Stdout),
+        None => Ok(Output::File(PathBuf::from(USUAL_FILE))),
+    }
+}
+
+/// Whether somebody reads stdout through a pipe, in which case perf writes there.
+fn stdout_is_pipe() -> bool {
+    use nix::sys::stat::SFlag;
+    use nix::sys::stat::fstat;
+
+    let mode = fstat(io::stdout().as_fd()).map_or(0, |it| it.st_mode);
+    SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFIFO
+}
+
+fn name_of(output: &Output) -> String {
+    match output {
+        Output::File(path) => path.display().to_string(),
+        Output::Stdout => "standard output".to_owned(),
+    }
+}
+
+fn tell_summary(summary: &Summary, output: &Output) {
+    let tally = &summary.tally;
+    let lost = tally.all_lost();
+    if lost != 0 {
+        message::warn(&format!("{lost} records were lost: the profile is incomplete; raise `-m`"));
+    }
+    if tally.throttled != 0 {
+        let times = tally.throttled;
+        message::warn(&format!("the kernel paused the sampling {times} times; lower `-F`"));
+    }
+    if tally.corrupt != 0 {
+        let n = tally.corrupt;
+        message::warn(&format!("{n} pieces of the rings were no records and are left out"));
+    }
+    let samples = match tally.samples {
+        0 => "no samples".to_owned(),
+        1 => "1 sample".to_owned(),
+        n => format!("{n} samples"),
+    };
+    let megabytes = summary.bytes as f64 / f64::from(1 << 20);
+    let seconds = summary.elapsed.as_secs_f64();
+    let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+    message::say(&format!(
+        "[ bpfperf record: Captured and wrote {megabytes:.3} MB {} ({samples}, {seconds:.3} s{lost}) ]",
+        name_of(output),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[track_caller]
+    fn parse(line: &str) -> Args {
+        let words = std::iter::once("record").chain(line.split_ascii_whitespace());
+        Line::try_parse_from(words).unwrap().args
+    }
+
+    #[track_caller]
+    fn check_target(line: &str, want: &Target, want_command: &[&str]) {
+        let args = parse(line);
+        assert_eq!(&target(&args).unwrap(), want);
+        assert_eq!(args.command, want_command);
+    }
+
+    #[test]
+    fn a_command_needs_no_dashes_before_it_and_keeps_its_own() {
+        check_target("-g -a sleep 1", &Target::AllCpus, &["sleep", "1"]);
+        check_target("-F99 ls -a -l", &Target::Workload, &["ls", "-a", "-l"]);
+        check_target("-- ls -- x", &Target::Workload, &["ls", "--", "x"]);
+        check_target("-C 1,3-4 true", &Target::Cpus(vec![Cpu(1), Cpu(3), Cpu(4)]), &["true"]);
+    }
+
+    #[test]
+    fn without_target_and_command_it_is_the_whole_machine() {
+        check_target("", &Target::AllCpus, &[]);
+        check_target("-p 3,4", &Target::Processes(vec![Pid(3), Pid(4)]), &[]);
+        check_target("-t 5 sleep 1", &Target::Threads(vec![Tid(5)]), &["sleep", "1"]);
+        assert!(target(&parse("-p 0")).is_err());
+    }
+
+    #[track_caller]
+    fn check_ring(text: &str, want_pages: Option<usize>) {
+        let want = want_pages.map(|it| RingSize::Bytes(it * page_len()));
+        assert_eq!(ring(text).ok(), want, "{text}");
+    }
+
+    #[test]
+    fn rings_are_rounded_up_to_a_power_of_two_of_pages() {
+        check_ring("1", Some(1));
+        check_ring("3", Some(4));
+        check_ring("128", Some(128));
+        check_ring("1B", Some(1));
+        check_ring("1M", Some((1 << 20) / page_len()));
+        for text in ["0", "", "x", "16X", "-1", "99999999999999999999", "9999999999999999G"] {
+            check_ring(text, None);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_a_number_the_most_or_a_period() {
+        let settings = Settings { perf_event_max_sample_rate: Some(9000), ..Settings::default() };
+        let of = |line: &str| rate(&parse(line), &settings).map_err(|it| it.to_string());
+        assert_eq!(of(""), Ok(Rate::Usual(4000)));
+        assert_eq!(of("-F max"), Ok(Rate::Hertz(9000)));
+        assert_eq!(of("-F 99"), Ok(Rate::Hertz(99)));
+        assert_eq!(of("-c 7"), Ok(Rate::Period(7)));
+        assert!(of("-F 0").is_err() && of("-F x").is_err());
+        assert_eq!(
+            of("-F 10000 --strict-freq").unwrap_err(),
+            "error: cannot sample 10000 times a second: \
+             `kernel.perf_event_max_sample_rate` is 9000"
+        );
+    }
+
+    #[test]
+    fn habits_are_taken_as_they_are_typed() {
+        let args = parse("-F99 --call-graph=fp -N --buildid-all -m16 -o x true");
+        assert_eq!(args.freq.as_deref(), Some("99"));
+        assert_eq!(args.call_graph.as_deref(), Some("fp"));
+        assert_eq!(args.command, ["true"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! What to record and how: every field is a decision of the caller.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::events::Event;
+use crate::units::Cpu;
+use crate::units::Pid;
+use crate::units::Tid;
+
+/// What to record and how. There is no `Default`: the command line holds the defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whom to watch.
+    pub target: Target,
+    /// The command to run meanwhile, its name first; empty for none. It is what
+    /// [`Target::Workload`] watches, and for any other target how long the recording lasts.
+    pub command: Vec<CString>,
+    /// What to sample.
+    pub events: Events,
+    /// How often.
+    pub rate: Rate,
+    /// What a sample knows of its callers.
+    pub call_graph: CallGraph,
+    /// How large the rings are.
+    pub ring: RingSize,
+    /// Whether children of the watched tasks are watched too.
+    pub inherit: Inherit,
+    /// Whether to keep up with BPF programs.
+    pub bpf: FollowBpf,
+    /// How long to wait before sampling begins.
+    pub delay: Duration,
+    /// For whom to write.
+    pub compat: Compat,
+    /// Where to.
+    pub output: Output,
+}
+
+/// Whom to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The command, and what it starts.
+    Workload,
+    /// Everyone, on every CPU that is online.
+    AllCpus,
+    /// Everyone, on these CPUs.
+    Cpus(Vec<Cpu>),
+    /// These processes, and what they start.
+    Processes(Vec<Pid>),
+    /// These threads.
+    Threads(Vec<Tid>),
+}
+
+impl Target {
+    /// Whether it is CPUs that are watched, whoever runs there.
+    pub fn is_cpus(&self) -> bool {
+        matches!(self, Self::AllCpus | Self::Cpus(_))
+    }
+}
+
+/// What to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Events {
+    /// Cycles, or the clock that takes their place where the machine does not count them.
+    Default,
+    /// These.
+    Named(Vec<Event>),
+}
+
+/// How often to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// So many times a second, but each time for events that are worth it, as tracepoints.
+    Usual(u64),
+    /// So many times a second.
+    Hertz(u64),
+    /// Each time that so many have happened.
+    Period(u64),
+}
+
+/// What a sample knows of its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallGraph {
+    /// Nothing.
+    None,
+    /// What following the frame pointers finds.
+    FramePointers,
+}
+
+/// How large the data area of each ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingSize {
+    /// As large as the kernel lets an ordinary user have, and smaller where that is refused.
+    Fitted,
+    /// So many bytes, a power of two of pages.
+    Bytes(usize),
+}
+
+/// Whether children are watched too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherit {
+    /// They are.
+    Yes,
+    /// Only who was asked for.
+    No,
+}
+
+/// Whether the recording keeps up with BPF programs that come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowBpf {
+    /// Note loads and unloads, and save what is known of each program while it lives.
+    Yes,
+    /// Leave them out.
+    No,
+}
+
+/// The oldest perf that is to read the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Compat {
+    /// 6.1.
+    Perf6_1,
+    /// 6.17 and later.
+    Perf6_17,
+}
+
+/// Where to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A file; one that is there and holds something is kept beside it as `.old`.
+    File(PathBuf),
+    /// Standard output, in the form that needs no seeking.
+    Stdout,
+}

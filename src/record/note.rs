@@ -1,0 +1,98 @@
+//! What went otherwise than asked for without stopping the recording.
+
+use std::fmt;
+
+use crate::units::Cpu;
+
+/// One thing to tell the user, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// An event that nobody asked for by name is not there; another takes its place.
+    Instead {
+        /// The one that is not there.
+        wanted: String,
+        /// The one that is recorded.
+        taken: String,
+    },
+    /// The kernel is not ours to sample.
+    UserOnly {
+        /// The event, as it is recorded.
+        event: String,
+    },
+    /// Other tasks are not ours to watch.
+    OnlyOwnPrograms,
+    /// A CPU went offline before its event was open.
+    CpuOffline {
+        /// The CPU.
+        cpu: Cpu,
+    },
+    /// The rings are smaller than usual.
+    SmallerRings {
+        /// How large they were to be, in bytes.
+        wanted: usize,
+        /// How large they are, in bytes.
+        taken: usize,
+    },
+    /// More samples a second than the kernel allows.
+    LowerRate {
+        /// What was asked for, in Hz.
+        wanted: u64,
+        /// What is recorded, in Hz.
+        taken: u64,
+    },
+    /// Kernel addresses are hidden, so the file has no kernel map.
+    NoKernelMap,
+    /// What is known of BPF programs may not be asked for.
+    NoPrograms {
+        /// The refusal.
+        why: String,
+    },
+    /// Programs that are loaded meanwhile are named, but nothing else is known of them.
+    NoSideband {
+        /// The refusal.
+        why: String,
+    },
+    /// The formats of the tracepoints could not be read, so their raw data has no meaning.
+    NoFormats {
+        /// The refusal.
+        why: String,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instead { wanted, taken } => {
+                write!(f, "this machine does not count `{wanted}`; recording `{taken}` instead")
+            }
+            Self::UserOnly { event } => {
+                write!(f, "the kernel may not be sampled; recording user space alone, `{event}`")
+            }
+            Self::OnlyOwnPrograms => f.write_str(
+                "other tasks may not be watched; BPF programs that they load have no name",
+            ),
+            Self::CpuOffline { cpu } => write!(f, "CPU {cpu} is offline and left out"),
+            Self::SmallerRings { wanted, taken } => write!(
+                f,
+                "rings of {wanted} bytes a CPU exceed what may be locked; using {taken} bytes"
+            ),
+            Self::LowerRate { wanted, taken } => write!(
+                f,
+                "the kernel samples at most {taken} times a second now; {wanted} were asked for"
+            ),
+            Self::NoKernelMap => {
+                f.write_str("kernel addresses are hidden; the kernel's samples have no names")
+            }
+            Self::NoPrograms { why } => {
+                write!(f, "BPF programs that were loaded before have no name: {why}")
+            }
+            Self::NoSideband { why } => {
+                write!(f, "of BPF programs that are loaded meanwhile only names are kept: {why}")
+            }
+            Self::NoFormats { why } => {
+                write!(f, "the fields of tracepoints cannot be told apart: {why}")
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Where the recording goes: a file that is readable at every moment, or a pipe.
+//!
+//! A file is written beside its final place and moved there by [`Output::commit`], so that a
+//! recording that never began leaves no file and takes none away.
+
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io;
+use std::io::IoSlice;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::perfdata::FeatureBits;
+use crate::perfdata::Layout;
+use crate::perfdata::RecordHeader;
+use crate::perfdata::encode_features;
+use crate::units::FileOffset;
+
+use super::config;
+
+/// What is kept free for the features where the disk is full, in bytes.
+const RESERVE: usize = 16 << 10;
+/// The largest feature that is still written there, in bytes.
+const SMALL: usize = 4 << 10;
+
+/// An open output.
+#[derive(Debug)]
+pub(super) struct Output {
+    place: Place,
+    /// Everything written so far, in bytes.
+    len: u64,
+    /// Where the records begin and what stands before them; nothing for a pipe.
+    layout: Option<Layout>,
+    failed: Option<io::Error>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Written as `temporary` until it is committed to `path`.
+    File { file: File, path: PathBuf, temporary: Option<PathBuf> },
+    /// A stream that cannot be gone back in.
+    Stream(File),
+}
+
+impl Output {
+    /// Opens what `output` names; nothing that exists is changed yet.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being written.
+    pub(super) fn create(output: &config::Output) -> io::Result<Self> {
+        let place = match output {
+            config::Output::Stdout => Place::Stream(stdout()?),
+            config::Output::File(path) => create_file(path)?,
+        };
+        Ok(Self { place, len: 0, layout: None, failed: None })
+    }
+
+    /// Whether the output is a pipe and so takes the form without sections.
+    pub(super) fn is_pipe(&self) -> bool {
+        matches!(self.place, Place::Stream(_))
+    }
+
+    /// Puts the file in its place, keeping what was there beside it as `.old`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being moved.
+    pub(super) fn commit(&mut self) -> io::Result<()> {
+        let Place::File { path, temporary, .. } = &mut self.place else { return Ok(()) };
+        let Some(temporary) = temporary.take() else { return Ok(()) };
+        if fs::metadata(&*path).is_ok_and(|it| it.is_file() && it.len() != 0) {
+            let mut old = path.clone().into_os_string();
+            old.push(".old");
+            fs::rename(&*path, old)?;
+        }
+        fs::rename(temporary, &*path)
+    }
+
+    /// Writes all that stands before the records of a file.
+    pub(super) fn begin_file(&mut self, layout: Layout) {
+        let header = layout.encode(0, FeatureBits::default());
+        self.append(&[IoSlice::new(&header)]);
+        if self.failed.is_none() {
+            self.layout = Some(layout);
+        }
+    }
+
+    /// Appends whole records and, in a file, counts them in.
+    ///
+    /// Once this has failed it does nothing: what was written before stays readable, and
+    /// [`Output::failed`] says why.
+    pub(super) fn append(&mut self, records: &[IoSlice<'_>]) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.write_all(records) {
+            Ok(()) => {}
+            Err((written, error)) => {
+                let kept = whole_records(records, written.saturating_sub(RESERVE));
+                self.len += kept;
+                self.failed = Some(error);
+                if let Place::File { file, .. } = &self.place {
+                    // Makes room for the features; where that fails there is just less of it.
+                    let _truncated = file.set_len(self.len);
+                }
+            }
+        }
+        self.note_len();
+    }
+
+    /// Why the output could not be written to the end.
+    pub(super) fn failed(&self) -> Option<&io::Error> {
+        self.failed.as_ref()
+    }
+
+    /// How many bytes have been written.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes the features behind the records and the header that knows of them.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of this or of an earlier write.
+    pub(super) fn finish(mut self, mut features: Vec<(u8, Vec<u8>)>) -> io::Result<u64> {
+        if let (Place::File { file, .. }, Some(layout)) = (&self.place, &self.layout) {
+            if self.failed.is_some() {
+                features.retain(|(_, bytes)| bytes.len() <= SMALL);
+            }
+            let (bits, bytes) = encode_features(&features, FileOffset(self.len));
+            let data_len = self.len - layout.data_offset().0;
+            let mut bits_written = bits;
+            match file.write_all_at(&bytes, self.len) {
+                Ok(()) => self.len += bytes.len() as u64,
+                Err(error) => {
+                    bits_written = FeatureBits::default();
+                    let _truncated = file.set_len(self.len);
+                    self.failed.get_or_insert(error);
+                }
+            }
+            let header = layout.encode(data_len, bits_written);
+            if let Err(error) = file.write_all_at(&header, 0) {
+                self.failed.get_or_insert(error);
+            }
+        }
+        self.failed.take().map_or(Ok(self.len), Err)
+    }
+
+    /// Lets the header say how many records there are by now, so that a recorder that is killed
+    /// leaves a file that can be read.
+    fn note_len(&mut self) {
+        let (Place::File { file, .. }, Some(layout)) = (&self.place, &self.layout) else { return };
+        let data_len = self.len - layout.data_offset().0;
+        let written = file.write_all_at(&data_len.to_ne_bytes(), DATA_SIZE_AT);
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Writes `records` behind all else; else says how many bytes were, and why not all.
+    fn write_all(&mut self, records: &[IoSlice<'_>]) -> Result<(), (usize, io::Error)> {
+        let (Place::File { file, .. } | Place::Stream(file)) = &mut self.place;
+        let mut slices: Vec<IoSlice<'_>> = records.to_vec();
+        let mut left = &mut slices[..];
+        IoSlice::advance_slices(&mut left, 0);
+        let mut written = 0;
+        while !left.is_empty() {
+            // More than IOV_MAX at once is refused.
+            let batch = left.len().min(1024);
+            let result = file.write_vectored(left.get(..batch).unwrap_or_default());
+            match result {
+                Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+                Ok(n) => {
+                    written += n;
+                    IoSlice::advance_slices(&mut left, n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err((written, error)),
+            }
+        }
+        self.len += written as u64;
+        Ok(())
+    }
+}
+
+/// Where `perf_file_header.data.size` stands.
+const DATA_SIZE_AT: u64 = 48;
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Place::File { temporary: Some(temporary), .. } = &self.place {
+            // Nobody has been promised it.
+            let _removed = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn create_file(path: &Path) -> io::Result<Place> {
+    if let Ok(found) = fs::metadata(path) {
+        let kind = found.file_type();
+        if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if kind.is_fifo() || kind.is_socket() {
+            return Ok(Place::Stream(OpenOptions::new().write(true).open(path)?));
+        }
+        if !kind.is_file() {
+            let file = OpenOptions::new().write(true).open(path)?;
+            return Ok(Place::File { file, path: path.to_owned(), temporary: None });
+        }
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let temporary = path.with_file_name(hidden);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    Ok(Place::File { file, path: path.to_owned(), temporary: Some(temporary) })
+}
+
+/// Standard output without the buffer that `std` puts before it.
+fn stdout() -> io::Result<File> {
+    use std::os::fd::AsFd;
+
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// How many of the first `limit` bytes of `records` are whole records.
+fn whole_records(records: &[IoSlice<'_>], limit: usize) -> u64 {
+    let bytes = records.iter().flat_map(|it| it.iter().copied());
+    let mut bytes = bytes.take(limit);
+    let mut whole = 0;
+    loop {
+        // A record's size is the last field of its header.
+        let Some(size) = bytes.nth(6).zip(bytes.next()) else { return whole };
+        let size = u16::from_ne_bytes([size.0, size.1]);
+        let Some(body) = size.checked_sub(RecordHeader::SIZE) else { return whole };
+        if body != 0 && bytes.nth(usize::from(body) - 1).is_none() {
+            return whole;
+        }
+        whole += u64::from(size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use crate::perfdata::Attr;
+    use crate::perfdata::FileHeader;
+    use crate::perfdata::Section;
+
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout::new(vec![(Attr { kind: 1, ..Attr::default() }, vec![1])])
+    }
+
+    fn create(path: &Path) -> Output {
+        Output::create(&config::Output::File(path.to_owned())).unwrap()
+    }
+
+    fn data(path: &Path) -> (Section, FeatureBits) {
+        match FileHeader::decode(&fs::read(path).unwrap()).unwrap() {
+            FileHeader::File { data, features, .. } => (data, features),
+            FileHeader::Pipe { .. } => panic!("not a file"),
+        }
+    }
+
+    /// A record without a body.
+    const ROUND: [u8; 8] = [68, 0, 0, 0, 0, 0, 8, 0];
+
+    #[test]
+    fn a_recording_that_never_began_leaves_no_file_and_takes_none_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        fs::write(&path, "before").unwrap();
+        let mut output = create(&path);
+        output.begin_file(layout());
+        drop(output);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_there_is_kept_as_old_and_the_new_file_is_ours_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        fs::write(&path, "before").unwrap();
+        let mut output = create(&path);
+        output.commit().unwrap();
+        let old = dir.path().join("perf.data.old");
+        assert_eq!(fs::read_to_string(old).unwrap(), "before");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_header_counts_every_record_as_it_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        let mut output = create(&path);
+        output.commit().unwrap();
+        output.begin_file(layout());
+        for n in 1..=2 {
+            output.append(&[IoSlice::new(&ROUND)]);
+            assert_eq!(data(&path).0.size, n * 8);
+        }
+        output.finish(vec![(3, b"abcd".to_vec())]).unwrap();
+        let (section, features) = data(&path);
+        assert_eq!((section.size, features.contains(3)), (16, true));
+        let len = fs::metadata(&path).unwrap().len();
+        assert_eq!(len, section.end() + 16 + 4);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_not_the_end_of_what_was_written() {
+        let output = Output::create(&config::Output::File("/dev/full".into()));
+        let mut output = output.unwrap();
+        output.begin_file(layout());
+        assert!(output.failed().is_some());
+        let error = output.finish(Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_write_that_was_cut_keeps_its_whole_records() {
+        let long = [9, 0, 0, 0, 0, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let slices = [IoSlice::new(&ROUND), IoSlice::new(&long[..3]), IoSlice::new(&long[3..])];
+        let whole: Vec<_> = [0, 7, 8, 23, 24].map(|it| whole_records(&slices, it)).to_vec();
+        assert_eq!(whole, [0, 0, 8, 8, 24]);
+    }
+
+    #[test]
+    fn a_folder_is_no_output() {
+        let output = Output::create(&config::Output::File("/tmp".into()));
+        assert_eq!(output.unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+}

@@ -1,0 +1,125 @@
+//! From the rings to the output.
+
+use std::io::IoSlice;
+
+use crate::sys::ring::Ring;
+
+use super::hop::Tally;
+use super::output::Output;
+
+/// A ring: the kernel's, or one in a test.
+pub(super) trait Source {
+    /// What came and was not taken, in one piece or two.
+    fn unread(&self) -> (&[u8], &[u8]);
+
+    /// Takes so many bytes of it.
+    fn consume(&mut self, len: usize);
+}
+
+impl Source for Ring {
+    fn unread(&self) -> (&[u8], &[u8]) {
+        Self::unread(self)
+    }
+
+    fn consume(&mut self, len: usize) {
+        Self::consume(self, len);
+    }
+}
+
+/// Where records go, whole ones only.
+pub(super) trait Sink {
+    /// Appends records.
+    fn append(&mut self, records: &[IoSlice<'_>]);
+}
+
+impl Sink for Output {
+    fn append(&mut self, records: &[IoSlice<'_>]) {
+        Self::append(self, records);
+    }
+}
+
+/// `PERF_RECORD_FINISHED_ROUND`: every ring has been drained since the one before, so all that
+/// comes is newer than what came before that.
+const FINISHED_ROUND: [u8; 8] = {
+    let kind = 68_u32.to_ne_bytes();
+    let size = 8_u16.to_ne_bytes();
+    [kind[0], kind[1], kind[2], kind[3], 0, 0, size[0], size[1]]
+};
+
+/// Takes all that is in the rings into `sink` and, if something was, ends the round.
+///
+/// Each ring's head is read once, so the round ends however fast the kernel writes. Returns how
+/// many bytes came.
+pub(super) fn round<S: Source>(
+    sources: &mut [S],
+    sink: &mut impl Sink,
+    tally: &mut Tally,
+    time_at: usize,
+) -> usize {
+    let mut lens = Vec::with_capacity(sources.len());
+    let mut slices = Vec::with_capacity(sources.len() * 2 + 1);
+    for source in &*sources {
+        let (first, second) = source.unread();
+        let good = tally.hop(first, second, time_at);
+        let in_first = good.min(first.len());
+        slices.extend(first.get(..in_first).map(IoSlice::new));
+        slices.extend(second.get(..good - in_first).map(IoSlice::new));
+        lens.push(first.len() + second.len());
+    }
+    let total: usize = lens.iter().sum();
+    if total != 0 {
+        slices.push(IoSlice::new(&FINISHED_ROUND));
+        sink.append(&slices);
+    }
+    for (source, len) in sources.iter_mut().zip(lens) {
+        source.consume(len);
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake(Vec<u8>, Vec<u8>);
+
+    impl Source for Fake {
+        fn unread(&self) -> (&[u8], &[u8]) {
+            (&self.0, &self.1)
+        }
+
+        fn consume(&mut self, len: usize) {
+            assert_eq!(len, self.0.len() + self.1.len());
+            (self.0, self.1) = (Vec::new(), Vec::new());
+        }
+    }
+
+    impl Sink for Vec<u8> {
+        fn append(&mut self, records: &[IoSlice<'_>]) {
+            self.extend(records.iter().flat_map(|it| it.iter()));
+        }
+    }
+
+    const A: [u8; 8] = [14, 0, 0, 0, 0, 0, 8, 0];
+    const B: [u8; 8] = [14, 0, 0, 0, 1, 0, 8, 0];
+
+    #[test]
+    fn a_round_ends_once_and_only_if_something_came() {
+        let wrapped = Fake(A[..3].to_vec(), [&A[3..], &B].concat());
+        let mut rings = [Fake(B.to_vec(), Vec::new()), wrapped, Fake(Vec::new(), Vec::new())];
+        let (mut file, mut tally) = (Vec::new(), Tally::default());
+        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 24);
+        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 0);
+        assert_eq!(file, [B, A, B, FINISHED_ROUND].concat());
+        assert_eq!(tally, Tally::default());
+    }
+
+    #[test]
+    fn what_is_no_record_is_taken_and_not_written() {
+        let mut rings = [Fake([&A[..], &[0; 8]].concat(), Vec::new())];
+        let (mut file, mut tally) = (Vec::new(), Tally::default());
+        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 16);
+        assert_eq!(file, [A, FINISHED_ROUND].concat());
+        assert_eq!(tally.corrupt, 1);
+    }
+}

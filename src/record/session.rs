@@ -1,0 +1,655 @@
+//! A recording from its beginning to its end.
+
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use nix::sys::resource::Resource;
+use nix::sys::resource::getrlimit;
+use nix::sys::resource::setrlimit;
+use nix::sys::signal::Signal;
+
+use crate::bpf;
+use crate::bpf::Programs;
+use crate::events;
+use crate::events::Event;
+use crate::host::cpus;
+use crate::host::facts;
+use crate::host::kernel;
+use crate::host::process;
+use crate::host::settings;
+use crate::host::settings::Settings;
+use crate::host::tracefs::Tracefs;
+use crate::perfdata::Attr;
+use crate::perfdata::AttrFlags;
+use crate::perfdata::Endian;
+use crate::perfdata::FileHeader;
+use crate::perfdata::Layout;
+use crate::perfdata::SampleIdLayout;
+use crate::perfdata::SampleType;
+use crate::sys::perf_event;
+use crate::sys::perf_event::EventFd;
+use crate::sys::signals::Came;
+use crate::sys::signals::Signals;
+use crate::sys::spawn::Held;
+use crate::sys::spawn::Heritage;
+use crate::sys::spawn::Workload;
+use crate::units::Cpu;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::Error;
+use super::Summary;
+use super::config;
+use super::config::Compat;
+use super::config::Config;
+use super::config::Events;
+use super::config::FollowBpf;
+use super::config::Rate;
+use super::config::Target;
+use super::describe;
+use super::hop::Tally;
+use super::note::Note;
+use super::open;
+use super::open::Opened;
+use super::output::Output;
+use super::plan;
+use super::plan::Request;
+use super::plan::Role;
+use super::plan::Start;
+use super::plan::Watch;
+use super::pump;
+use super::rings;
+use super::rings::CpuRing;
+use super::sideband::Sideband;
+use super::synth::IdEntry;
+use super::synth::Synth;
+use super::tracepoints;
+use super::watch;
+use super::watch::Watched;
+
+/// An event as it stands in the file.
+#[derive(Clone, Debug)]
+pub(super) struct FileEvent {
+    pub(super) name: String,
+    pub(super) attr: Attr,
+    pub(super) ids: Vec<u64>,
+}
+
+/// Makes a recording as `config` says, and tells of each thing that goes otherwise.
+///
+/// Blocks until the command has ended, the targets are gone, or a signal comes.
+///
+/// # Errors
+///
+/// [`Error`] if nothing was recorded; then there is no new file, and an old one stays as it was.
+/// A recording that was begun is always finished: see [`Summary::failed`].
+pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, Error> {
+    let signals = Signals::block()?;
+    let heritage = Heritage { signals: signals.before(), open_files: raise_open_files() };
+    // Takes the kernel a while, and nothing else depends on it for now.
+    let symbols = std::thread::spawn(kernel::Symbols::open);
+    let mut output = Output::create(&config.output).map_err(|it| output_error(config, it))?;
+    let held =
+        if config.command.is_empty() { None } else { Some(Held::fork(&config.command, heritage)?) };
+    let settings = settings::read();
+    let online = cpus::online()?;
+    let mut notes = Vec::new();
+
+    let who = who(config, held.as_ref(), &online, &mut notes)?;
+    let request = request(config, who.watch.clone(), online, &settings, &mut notes);
+    let instead = events::clock_instead(match who.watch {
+        Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
+        Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
+    });
+    let instead = (config.events == Events::Default).then_some(&instead);
+    let plan = plan::plan(&request);
+    let opened = open::open_all(&mut open::Kernel, plan, instead, &mut notes)?;
+    let is_sampling = |it: &Opened<EventFd>| it.role == Role::Sampling;
+    if opened.iter().filter(|it| is_sampling(it)).all(|it| it.instances.is_empty()) {
+        return Err(who.gone());
+    }
+    let rings = rings::map(&opened, config.ring, &settings, &mut notes).map_err(|it| match it {
+        rings::Failed::TooLarge { ring_bytes, n_rings } => {
+            Error::RingsTooLarge { ring_bytes, n_rings }
+        }
+        rings::Failed::Refused(refused) => Error::Refused(refused),
+    })?;
+    let file_events = file_events(&opened)?;
+
+    let follows = config.bpf == FollowBpf::Yes
+        && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
+    let watches_all = opened.iter().any(|it| it.role == Role::System);
+    let sideband = if follows && watches_all {
+        let why = |error: &dyn std::error::Error| Note::NoSideband { why: chain(error) };
+        Sideband::start(&request.online).map_err(|it| notes.push(why(&it))).ok()
+    } else {
+        None
+    };
+    let mut session = Session {
+        config,
+        signals,
+        opened,
+        rings,
+        events: file_events,
+        tally: Tally::default(),
+        started: Instant::now(),
+        facts: Vec::new(),
+        formats: None,
+        programs: None,
+    };
+    // Tasks that run already are sampled while they are looked at: nothing falls between.
+    if request.start == Start::WhenTold && !config.target.is_cpus() {
+        session.enable()?;
+    }
+    session.read_formats(&mut notes);
+    session.facts = facts::gather();
+    if follows {
+        session.programs = walk(&mut notes);
+    }
+    let head = session.describe_start(&who, &request, symbols, held.as_ref(), &mut notes);
+    for note in &notes {
+        tell(note);
+    }
+
+    if request.start == Start::WhenTold && config.target.is_cpus() {
+        session.enable()?;
+    }
+    let mut workload = match held {
+        Some(held) => {
+            if request.start != Start::WhenTold {
+                session.started = Instant::now();
+            }
+            Some(held.release().map_err(|errno| Error::Command {
+                command: config.command.first().map_or_else(String::new, lossy),
+                errno,
+            })?)
+        }
+        None => None,
+    };
+    output.commit().map_err(|it| output_error(config, it))?;
+    session.begin(&mut output, &head);
+    let stopped_by = session.run(&mut output, workload.as_mut(), who.watched);
+    Ok(session.finish(output, workload, sideband, stopped_by))
+}
+
+/// Whom the sampling events watch, and who is to be described before.
+struct Who {
+    watch: Watch,
+    watched: Watched,
+    /// Processes and threads to describe, as whole processes or alone.
+    processes: Vec<Pid>,
+    threads: Vec<Tid>,
+    what: String,
+}
+
+impl Who {
+    fn gone(&self) -> Error {
+        match self.watch {
+            Watch::Cpus(_) => Error::NoCpu,
+            Watch::Threads(_) => Error::Gone { what: self.what.clone() },
+        }
+    }
+}
+
+fn who(
+    config: &Config,
+    held: Option<&Held>,
+    online: &[Cpu],
+    notes: &mut Vec<Note>,
+) -> Result<Who, Error> {
+    let all = |watch| Who {
+        watch,
+        watched: Watched::nobody(),
+        processes: Vec::new(),
+        threads: vec![Tid(-1)],
+        what: String::new(),
+    };
+    let who = match &config.target {
+        Target::AllCpus => all(Watch::Cpus(online.to_vec())),
+        Target::Cpus(cpus) => {
+            let (on, off): (Vec<_>, Vec<_>) = cpus.iter().partition(|it| online.contains(it));
+            notes.extend(off.into_iter().map(|cpu| Note::CpuOffline { cpu }));
+            all(Watch::Cpus(on))
+        }
+        Target::Workload => {
+            let tids: Vec<_> = held.iter().map(|it| Tid(it.pid().0)).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::nobody(),
+                processes: Vec::new(),
+                threads: tids,
+                what: "command".to_owned(),
+            }
+        }
+        Target::Processes(pids) => {
+            let lives = |pid: &Pid| process::task(*pid, Tid(pid.0)).is_some_and(|it| !it.is_zombie);
+            let pids: Vec<_> = pids.iter().copied().filter(lives).collect();
+            let tids: Vec<_> = pids.iter().flat_map(|&pid| process::threads(pid)).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::processes(&pids),
+                processes: pids,
+                threads: tids,
+                what: "process with such an id".to_owned(),
+            }
+        }
+        Target::Threads(tids) => {
+            let lives = |tid: &Tid| {
+                let task = process::process_of(*tid).and_then(|pid| process::task(pid, *tid));
+                task.is_some_and(|it| !it.is_zombie)
+            };
+            let tids: Vec<_> = tids.iter().copied().filter(lives).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::threads(&tids),
+                processes: Vec::new(),
+                threads: tids,
+                what: "thread with such an id".to_owned(),
+            }
+        }
+    };
+    let is_nobody = match &who.watch {
+        Watch::Cpus(cpus) => cpus.is_empty(),
+        Watch::Threads(tids) => tids.is_empty(),
+    };
+    if is_nobody { Err(who.gone()) } else { Ok(who) }
+}
+
+fn request(
+    config: &Config,
+    watch: Watch,
+    online: Vec<Cpu>,
+    settings: &Settings,
+    notes: &mut Vec<Note>,
+) -> Request {
+    let is_late = !config.delay.is_zero();
+    let start = match (&config.target, is_late) {
+        (Target::Workload, false) => Start::AtExec,
+        (Target::Workload, true) => Start::AfterExec,
+        (_, false) => Start::WhenTold,
+        (_, true) => Start::WhenToldLater,
+    };
+    let events: Vec<Event> = match &config.events {
+        Events::Default => vec![events::default_event()],
+        Events::Named(events) => events.clone(),
+    };
+    let most = settings.perf_event_max_sample_rate.unwrap_or(u64::MAX);
+    let mut lower = |hertz: u64| {
+        if most < hertz {
+            notes.push(Note::LowerRate { wanted: hertz, taken: most });
+        }
+        hertz.min(most)
+    };
+    let rate = match config.rate {
+        Rate::Usual(hertz) => Rate::Usual(lower(hertz)),
+        Rate::Hertz(hertz) => Rate::Hertz(lower(hertz)),
+        Rate::Period(period) => Rate::Period(period),
+    };
+    let (call_graph, inherit, bpf) = (config.call_graph, config.inherit, config.bpf);
+    Request { events, watch, start, rate, call_graph, inherit, bpf, online }
+}
+
+/// What was loaded before, or `None` where nobody tells.
+fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
+    match Programs::walk() {
+        Ok(programs) => Some(programs),
+        // A kernel without BPF has nothing to tell.
+        Err(bpf::Error::Absent) => None,
+        Err(error) => {
+            notes.push(Note::NoPrograms { why: chain(&error) });
+            None
+        }
+    }
+}
+
+/// The events as the file knows them, with the ids that the kernel gave them.
+fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
+    let mut events = Vec::with_capacity(opened.len());
+    for it in opened {
+        let ids = it.instances.iter().map(|(_, fd)| fd.id()).collect::<Result<_, _>>()?;
+        events.push(FileEvent { name: it.name.clone(), attr: it.attr, ids });
+    }
+    Ok(events)
+}
+
+/// A recording under way.
+struct Session<'a> {
+    config: &'a Config,
+    signals: Signals,
+    opened: Vec<Opened<EventFd>>,
+    rings: Vec<CpuRing>,
+    events: Vec<FileEvent>,
+    tally: Tally,
+    started: Instant,
+    facts: Vec<crate::perfdata::feature::Feature>,
+    formats: Option<Vec<u8>>,
+    programs: Option<Programs>,
+}
+
+impl Session<'_> {
+    fn enable(&mut self) -> Result<(), Error> {
+        self.started = Instant::now();
+        for event in self.opened.iter().filter(|it| rings::waits(it)) {
+            for (_, fd) in &event.instances {
+                fd.enable()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_formats(&mut self, notes: &mut Vec<Note>) {
+        let is_tracepoint = |it: &&FileEvent| it.attr.kind == events::KIND_TRACEPOINT;
+        let mut names = self.events.iter().filter(is_tracepoint).map(|it| &*it.name).peekable();
+        if names.peek().is_none() {
+            return;
+        }
+        match Tracefs::default().formats(names) {
+            Ok(formats) => self.formats = Some(tracepoints::encode_formats(&formats)),
+            Err(error) => notes.push(Note::NoFormats { why: error.to_string() }),
+        }
+    }
+
+    /// How things stand before the first record of the kernel's, as records.
+    fn describe_start(
+        &self,
+        who: &Who,
+        request: &Request,
+        symbols: std::thread::JoinHandle<std::io::Result<kernel::Symbols>>,
+        held: Option<&Held>,
+        notes: &mut Vec<Note>,
+    ) -> Vec<u8> {
+        let mut synth = Synth::new(self.trailer());
+        synth.ids(&self.id_entries());
+        let symbols = symbols.join().ok().and_then(Result::ok);
+        let samples_kernel =
+            self.opened.iter().any(|it| !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
+        match symbols.as_ref().and_then(kernel::Symbols::text) {
+            Some(text) => synth.kernel(text),
+            None if samples_kernel => notes.push(Note::NoKernelMap),
+            None => {}
+        }
+        for module in kernel::modules() {
+            synth.module(&module);
+        }
+        synth.threads(&who.threads);
+        synth.cpus(match &who.watch {
+            Watch::Cpus(cpus) => cpus,
+            Watch::Threads(_) => &request.online,
+        });
+        self.describe_programs(&mut synth, symbols);
+        if self.config.target.is_cpus() {
+            for pid in process::all() {
+                synth.process(pid);
+            }
+        } else {
+            for &pid in &who.processes {
+                synth.process(pid);
+            }
+        }
+        if let Target::Threads(tids) = &self.config.target {
+            for &tid in tids {
+                let Some(pid) = process::process_of(tid) else { continue };
+                synth.thread(pid, tid);
+                if pid.0 != tid.0 {
+                    synth.mappings(pid);
+                }
+            }
+        }
+        if let (Some(held), false) = (held, self.config.target.is_cpus()) {
+            let pid = held.pid();
+            if let Some(task) = process::task(pid, Tid(pid.0)) {
+                synth.comm(pid, Tid(pid.0), &task.comm);
+            }
+        }
+        synth.finished();
+        synth.take()
+    }
+
+    fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
+        let Some(programs) = self.programs.as_ref().filter(|it| it.iter().len() != 0) else {
+            return;
+        };
+        for program in programs.iter() {
+            synth.program(program);
+            if self.config.compat != Compat::Perf6_1 {
+                synth.metadata(program);
+            }
+        }
+        // Where there is no program there is no trampoline, and the list is long.
+        if let Some(Ok(all)) = symbols.map(kernel::Symbols::all) {
+            for image in bpf::images(&all) {
+                synth.image(&image);
+            }
+        }
+    }
+
+    fn begin(&mut self, output: &mut Output, head: &[u8]) {
+        if output.is_pipe() {
+            let mut header = Vec::new();
+            FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut header);
+            let attr_size = self.layout().attr_size();
+            let features = self.features(attr_size);
+            let formats = self.formats.as_deref();
+            let events = describe::pipe_head(&self.events, attr_size, &features, formats);
+            output.append(&[IoSlice::new(&header), IoSlice::new(&events), IoSlice::new(head)]);
+        } else {
+            output.begin_file(self.layout());
+            output.append(&[IoSlice::new(head)]);
+        }
+    }
+
+    /// Round after round; returns the signal that ended it, if one did.
+    fn run(
+        &mut self,
+        output: &mut Output,
+        mut workload: Option<&mut Workload>,
+        mut watched: Watched,
+    ) -> Option<Signal> {
+        let mut begins = (!self.config.delay.is_zero()).then(|| Instant::now() + self.config.delay);
+        loop {
+            self.round(output);
+            if output.failed().is_some() || watched.are_gone() {
+                return None;
+            }
+            if begins.is_some_and(|at| at <= Instant::now()) {
+                begins = None;
+                if let Err(error) = self.enable() {
+                    tracing::debug!(%error, "begin to sample");
+                    return None;
+                }
+            }
+            let until = begins;
+            let waited =
+                watch::wait(&self.signals, &self.opened, &mut self.rings, &mut watched, until);
+            if let Err(refused) = waited {
+                tracing::debug!(%refused, "wait");
+                return None;
+            }
+            while let Ok(Some(came)) = self.signals.next() {
+                match came {
+                    Came::Stop(signal) => return Some(signal),
+                    Came::Child => {
+                        let ended = workload.as_deref_mut().map(Workload::ended);
+                        if matches!(ended, Some(Ok(Some(_)) | Err(_))) {
+                            return None;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn round(&mut self, output: &mut Output) {
+        let time_at = self.time_at();
+        pump::round(&mut self.rings, output, &mut self.tally, time_at);
+    }
+
+    /// The last round, the features, the header; then the end of the command.
+    fn finish(
+        mut self,
+        mut output: Output,
+        workload: Option<Workload>,
+        sideband: Option<Sideband>,
+        stopped_by: Option<Signal>,
+    ) -> Summary {
+        for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
+            for (_, fd) in &event.instances {
+                // Of a task that is gone there is nothing to disable.
+                let _disabled = fd.disable();
+            }
+        }
+        let elapsed = self.started.elapsed();
+        let late = sideband.map(Sideband::stop);
+        self.round(&mut output);
+        let mut synth = Synth::new(self.trailer());
+        self.count_lost(&mut synth);
+        if let Some(late) = late {
+            let known = self.programs.get_or_insert_default();
+            if self.config.compat != Compat::Perf6_1 {
+                let new = late.programs.iter().filter(|it| !known.contains(it.id()));
+                new.for_each(|it| synth.metadata(it));
+            }
+            known.merge(late.programs);
+        }
+        let mut tail = synth.take();
+        let attr_size = self.layout().attr_size();
+        let features = self.features(attr_size);
+        if output.is_pipe() {
+            let programs = self.programs.as_ref().map(describe::of_programs);
+            describe::pipe_features(programs.as_ref().map_or(&[][..], |it| &it[..]), &mut tail);
+        }
+        if !tail.is_empty() {
+            output.append(&[IoSlice::new(&tail)]);
+        }
+        let len = output.len();
+        let written = output.finish(describe::sections(&features));
+        let command = workload.and_then(|it| self.end(it, stopped_by.is_some()));
+        let (bytes, failed) = match written {
+            Ok(bytes) => (bytes, None),
+            Err(error) => (len, Some(error)),
+        };
+        Summary { tally: self.tally, bytes, elapsed, command, stopped_by, failed }
+    }
+
+    /// Waits for the command, which is asked to end if the recording was.
+    fn end(&self, mut workload: Workload, is_asked: bool) -> Option<crate::sys::spawn::Ended> {
+        if !is_asked {
+            return workload.wait().ok();
+        }
+        let mut signal = Signal::SIGTERM;
+        loop {
+            if let Ok(Some(ended)) = workload.ended() {
+                return Some(ended);
+            }
+            workload.signal(signal).ok()?;
+            // Whoever asks a second time means it.
+            match watch::signal(&self.signals) {
+                Ok(Came::Stop(_)) => signal = Signal::SIGKILL,
+                Ok(Came::Child) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Asks each event how many samples it lost, and writes that down.
+    fn count_lost(&mut self, synth: &mut Synth) {
+        let mut all = 0;
+        for (event, known) in self.opened.iter().zip(&self.events) {
+            if event.role != Role::Sampling
+                || !event.attr.read_format.contains(crate::perfdata::ReadFormat::LOST)
+            {
+                continue;
+            }
+            let layout = SampleIdLayout::new(&event.attr);
+            for ((_, fd), &id) in event.instances.iter().zip(&known.ids) {
+                // Value, id, lost.
+                let mut words = [0; 3];
+                if fd.read(&mut words) == Ok(3) && words[2] != 0 {
+                    let [_, _, lost] = words;
+                    synth.lost_samples(lost, layout, id);
+                    all += lost;
+                }
+            }
+        }
+        self.tally.lost_samples += all;
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.events.iter().map(|it| (it.attr, it.ids.clone())).collect())
+    }
+
+    fn features(&self, attr_size: u32) -> Vec<crate::perfdata::feature::Feature> {
+        describe::features(
+            self.facts.clone(),
+            &self.events,
+            attr_size,
+            self.formats.clone(),
+            self.programs.as_ref(),
+            &self.tally,
+            self.config.compat,
+        )
+    }
+
+    /// The layout of the trailers of synthesized records: a reader takes them for the first
+    /// event's.
+    fn trailer(&self) -> SampleIdLayout {
+        self.events.first().map(|it| SampleIdLayout::new(&it.attr)).unwrap_or_default()
+    }
+
+    /// Where a sample's time stands: the same for all events, by the plan.
+    fn time_at(&self) -> usize {
+        let fields = self.events.first().map_or(SampleType::empty(), |it| it.attr.sample_type);
+        let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
+        let n_before = (fields & before).bits().count_ones();
+        8 + usize::try_from(n_before).unwrap_or(0) * 8
+    }
+
+    fn id_entries(&self) -> Vec<IdEntry> {
+        let mut entries = Vec::new();
+        for (event, known) in self.opened.iter().zip(&self.events) {
+            for ((target, _), &id) in event.instances.iter().zip(&known.ids) {
+                let tid = match *target {
+                    perf_event::Target::TaskOnCpu(tid, _) | perf_event::Target::Task(tid) => {
+                        Some(tid)
+                    }
+                    perf_event::Target::Cpu(_) => None,
+                };
+                let cpu = rings::cpu_of(*target).unwrap_or_default();
+                entries.push(IdEntry { id, cpu, tid });
+            }
+        }
+        entries
+    }
+}
+
+/// Raises the number of files that may be open to the most that is allowed, and says what it was.
+fn raise_open_files() -> Option<(u64, u64)> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
+    Some((soft, hard))
+}
+
+fn output_error(config: &Config, source: std::io::Error) -> Error {
+    let path = match &config.output {
+        config::Output::File(path) => path.clone(),
+        config::Output::Stdout => PathBuf::from("standard output"),
+    };
+    Error::Output { path, source }
+}
+
+fn lossy(text: &std::ffi::CString) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
