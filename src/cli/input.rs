@@ -29,7 +29,20 @@ pub(super) fn open(path: &Path) -> Result<(File, Recording), Failure> {
             path.display()
         ));
     }
+    warn_of_damage(path, &recording);
     Ok((file, recording))
+}
+
+/// Tells of the first damaged section and how many more there are: the rest of the file is good.
+fn warn_of_damage(path: &Path, recording: &Recording) {
+    let mut damaged =
+        recording.features.iter().filter_map(|it| Some((it.id, it.content.as_ref().err()?)));
+    let Some((id, error)) = damaged.next() else { return };
+    let more = match damaged.count() {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    message::warn(&format!("the header of `{}` lacks {id}: {error}{more}", path.display()));
 }
 
 fn open_file(path: &Path) -> Result<File, Failure> {
