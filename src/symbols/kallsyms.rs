@@ -79,7 +79,14 @@ pub struct Kallsyms {
     table: SymbolTable,
     /// The names in brackets; a symbol's group is its position here plus 1.
     modules: Vec<String>,
+    /// Where each name of [`ANCHORS`] stands. The table keeps one name an address, and not these.
+    anchors: [Option<Addr>; ANCHORS.len()],
 }
+
+/// The symbols that a recording's kernel map can be named after.
+///
+/// Source: `ref_reloc_sym_names` in `tools/perf/util/machine.c`.
+const ANCHORS: [&str; 2] = ["_text", "_stext"];
 
 impl Kallsyms {
     /// Reads a whole kallsyms text.
@@ -96,9 +103,15 @@ impl Kallsyms {
         let mut group = 0;
         let mut n_symbols = 0_u64;
         let mut any_addr = 0;
+        let mut anchors = [None; ANCHORS.len()];
         for line in kallsyms_lines(text) {
             n_symbols += 1;
             any_addr |= line.addr.0;
+            for (name, anchor) in ANCHORS.iter().zip(&mut anchors) {
+                if line.name == *name && line.module.is_none() {
+                    anchor.get_or_insert(line.addr);
+                }
+            }
             // Text, weak, data and BSS, as `symbol_type__filter()` in `tools/perf/util/symbol.c`;
             // `$` and `.L` start the mapping and local symbols of the assembler.
             let kept = matches!(line.letter.to_ascii_uppercase(), b'T' | b'W' | b'D' | b'B');
@@ -125,7 +138,7 @@ impl Kallsyms {
             return Err(Error::HiddenAddresses { n_symbols });
         }
         builder.fix_up(Ends::NextInGroup);
-        Ok(Self { table: builder.build(Overlap::Innermost), modules })
+        Ok(Self { table: builder.build(Overlap::Innermost), modules, anchors })
     }
 
     /// The symbol of the kernel or of a module that covers `addr`.
@@ -144,10 +157,11 @@ impl Kallsyms {
         self.modules.get(usize::try_from(at).ok()?).map(String::as_str)
     }
 
-    /// The first symbol of the kernel itself with this name, such as `_text`, against which a
-    /// recording's kernel map is compared. Takes a walk over all symbols.
-    pub fn addr_of(&self, name: &str) -> Option<Addr> {
-        self.table.iter().find(|it| it.name == name).map(|it| it.start)
+    /// Where the kernel's own `_text` or `_stext` stands, against which a recording's kernel map is
+    /// compared.
+    pub fn addr_of(&self, anchor: &str) -> Option<Addr> {
+        let at = ANCHORS.iter().position(|name| *name == anchor)?;
+        self.anchors[at]
     }
 }
 
@@ -215,6 +229,15 @@ ffffffffc0005000 t bpf_prog_07df9015606e4140_busy\t[bpf]
             ],
         );
         assert_eq!(kallsyms.addr_of("_text"), Some(Addr(0xffff_ffff_8100_0000)));
+    }
+
+    #[test]
+    fn the_kernels_start_is_found_under_another_name_at_the_same_address() {
+        let text = b"ffffffff81000000 T srso_alias_untrain_ret\nffffffff81000000 T _stext\n\
+            ffffffff81000000 T _text\nffffffff81000040 t helper\n";
+        let kallsyms = Kallsyms::parse(text).unwrap();
+        assert_eq!(kallsyms.addr_of("_text"), Some(Addr(0xffff_ffff_8100_0000)));
+        assert_eq!(kallsyms.addr_of("helper"), None);
     }
 
     #[test]
