@@ -235,7 +235,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     /// Adds the symbols of `table` that can name code or data, and settles ends and aliases.
     fn add_symbols(&self, table: &ElfSymbols<'data, E>, builder: &mut Builder) {
         let endian = self.endian;
-        let places: Vec<Place> = self.sections.iter().map(|section| self.place(section)).collect();
+        let places: Vec<(Place, u64)> = self.sections.iter().map(|it| self.place(it)).collect();
         let machine = self.header.e_machine(endian);
         for (idx, symbol) in table.enumerate() {
             if symbol.st_name(endian) == 0 {
@@ -253,10 +253,11 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
             }
             // Undefined, absolute and common symbols have no section.
             let Ok(Some(section)) = table.symbol_section(endian, symbol, idx) else { continue };
-            match places.get(section.0) {
-                Some(Place::TextOrData) => {}
-                Some(Place::OtherMemory) if !is_label => {}
-                _ => continue,
+            let Some(&(place, limit)) = places.get(section.0) else { continue };
+            match place {
+                Place::TextOrData => {}
+                Place::OtherMemory if !is_label => {}
+                Place::OtherMemory | Place::NoMemory => continue,
             }
             let Ok(name) = table.symbol_name(endian, symbol) else { continue };
             if is_mapping_symbol(machine, name) {
@@ -273,19 +274,26 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
                 start &= !1;
             }
             let size: u64 = symbol.st_size(endian).into();
-            builder.push(name, New { start, size, binding, kind, group: 0 });
+            builder.push(name, New { start, size, limit, binding, kind, group: 0 });
         }
         builder.fix_up(Ends::Next);
     }
 
-    fn place(&self, section: &E::SectionHeader) -> Place {
+    /// Where the symbols of `section` lie, and the address of its end.
+    fn place(&self, section: &E::SectionHeader) -> (Place, u64) {
         let flags: u64 = section.sh_flags(self.endian).into();
-        if flags & u64::from(elf::SHF_ALLOC) == 0 {
-            return Place::NoMemory;
-        }
+        let (start, len): (u64, u64) =
+            (section.sh_addr(self.endian).into(), section.sh_size(self.endian).into());
         let name = self.sections.section_name(self.endian, section).unwrap_or_default();
         let has = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
-        if has(b"text") || has(b"data") { Place::TextOrData } else { Place::OtherMemory }
+        let place = if flags & u64::from(elf::SHF_ALLOC) == 0 {
+            Place::NoMemory
+        } else if has(b"text") || has(b"data") {
+            Place::TextOrData
+        } else {
+            Place::OtherMemory
+        };
+        (place, start.saturating_add(len))
     }
 
     fn segments(&self) -> Vec<Segment> {

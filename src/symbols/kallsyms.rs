@@ -129,7 +129,10 @@ impl Kallsyms {
                 _ => Binding::Local,
             };
             let kind = Kind::Typed;
-            builder.push_str(line.name, New { start: line.addr.0, size: 0, binding, kind, group });
+            builder.push_str(
+                line.name,
+                New { start: line.addr.0, size: 0, limit: u64::MAX, binding, kind, group },
+            );
         }
         if n_symbols == 0 {
             return Err(Error::EmptyKallsyms);

@@ -13,6 +13,7 @@ mod build_id;
 mod debug_files;
 mod demangle;
 mod elf;
+mod itanium;
 mod kallsyms;
 mod perf_map;
 mod plt;

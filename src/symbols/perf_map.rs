@@ -39,7 +39,7 @@ impl PerfMap {
                 continue;
             };
             let (binding, kind) = (Binding::Global, Kind::Typed);
-            builder.push(name, New { start, size, binding, kind, group: 0 });
+            builder.push(name, New { start, size, limit: u64::MAX, binding, kind, group: 0 });
         }
         Self { table: builder.build(Overlap::Newest), n_bad_lines }
     }

@@ -71,7 +71,7 @@ pub(super) fn add_symbols<E: FileHeader<Endian = Endianness>>(
     }
     for (name, start, size) in stubs {
         let (binding, kind) = (Binding::Global, Kind::Typed);
-        builder.push_str(&name, New { start, size, binding, kind, group: 0 });
+        builder.push_str(&name, New { start, size, limit: u64::MAX, binding, kind, group: 0 });
     }
 }
 

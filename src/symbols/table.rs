@@ -61,6 +61,8 @@ pub struct SymbolTable {
 struct Entry {
     start: u64,
     end: u64,
+    /// Where it ends at the latest if its size is not known.
+    limit: u64,
     name_at: u32,
     name_len: u32,
     binding: Binding,
@@ -143,6 +145,8 @@ pub(super) struct New {
     pub(super) start: u64,
     /// In bytes; 0 if the file does not say.
     pub(super) size: u64,
+    /// Where it ends at the latest if the file does not say: the end of its section.
+    pub(super) limit: u64,
     pub(super) binding: Binding,
     pub(super) kind: Kind,
     pub(super) group: u32,
@@ -189,7 +193,7 @@ impl Builder {
 
     /// As [`Builder::push`], for a name that is known to be text.
     pub(super) fn push_str(&mut self, name: &str, new: New) {
-        let New { start, size, binding, kind, group } = new;
+        let New { start, size, limit, binding, kind, group } = new;
         let (Ok(name_at), Ok(name_len)) =
             (u32::try_from(self.names.len()), u32::try_from(name.len()))
         else {
@@ -200,7 +204,7 @@ impl Builder {
         }
         self.names.push_str(name);
         let end = start.saturating_add(size);
-        self.entries.push(Entry { start, end, name_at, name_len, binding, kind, group });
+        self.entries.push(Entry { start, end, limit, name_at, name_len, binding, kind, group });
     }
 
     /// Sorts by address, gives ends to symbols without a size and leaves one of those that start at
@@ -229,10 +233,11 @@ impl Builder {
         let mut rest = self.entries.as_mut_slice();
         while let [entry, after @ ..] = rest {
             if entry.end == entry.start {
-                entry.end = match after.first() {
+                let end = match after.first() {
                     Some(next) if ends == Ends::Next || next.group == entry.group => next.start,
                     _ => page_end(entry.start),
                 };
+                entry.end = end.min(entry.limit).max(entry.start);
             }
             rest = after;
         }
@@ -330,22 +335,48 @@ fn is_second_better(names: &str, first: &Entry, second: &Entry) -> bool {
         Ordering::Greater => true,
         Ordering::Less => false,
         Ordering::Equal => {
-            let name = |it: &Entry| {
-                let shown = demangle(name_in(names, it));
+            let (first, second) = (name_in(names, first), name_in(names, second));
+            // Most aliases are the same symbol of two tables, or the two kinds of a constructor.
+            if first == second || is_same_structor(first, second) {
+                return false;
+            }
+            let merit = |name: &str| {
+                let shown = demangle(name);
                 let underscores = shown.bytes().take_while(|&byte| byte == b'_').count();
                 (std::cmp::Reverse(underscores), shown.len())
             };
-            name(second) > name(first)
+            merit(second) > merit(first)
         }
     }
+}
+
+/// Whether two C++ names differ only in the kind of a constructor or destructor (`C1` and `C2`),
+/// which is not shown.
+fn is_same_structor(first: &str, second: &str) -> bool {
+    let (first, second) = (first.as_bytes(), second.as_bytes());
+    let Some(at) = first.iter().zip(second).position(|(a, b)| a != b) else { return false };
+    let Some(before) = at.checked_sub(1) else { return false };
+    matches!(
+        (first.get(before..), second.get(before..)),
+        (
+            Some([b'C' | b'D', b'0'..=b'5', b'E', first @ ..]),
+            Some([_, b'0'..=b'5', b'E', second @ ..])
+        ) if first == second
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FUNCTION: New =
-        New { start: 0, size: 0, binding: Binding::Global, kind: Kind::Typed, group: 0 };
+    const FUNCTION: New = New {
+        start: 0,
+        size: 0,
+        limit: u64::MAX,
+        binding: Binding::Global,
+        kind: Kind::Typed,
+        group: 0,
+    };
 
     fn table(overlap: Overlap, symbols: &[(&str, New)]) -> SymbolTable {
         let mut builder = Builder::default();
@@ -389,6 +420,12 @@ mod tests {
     fn the_last_symbol_without_a_size_ends_with_the_next_page() {
         let table = table(Overlap::Innermost, &[("last", sized(0x1010, 0))]);
         check(&table, &[(0x1010, "last"), (0x2fff, "last"), (0x3000, "-")]);
+    }
+
+    #[test]
+    fn a_symbol_without_a_size_stays_in_its_section() {
+        let symbols = [("data", New { limit: 0x18, ..sized(0x10, 0) }), ("b", sized(0x20, 8))];
+        check(&table(Overlap::Innermost, &symbols), &[(0x17, "data"), (0x18, "-"), (0x20, "b")]);
     }
 
     #[test]
