@@ -39,6 +39,11 @@ pub(super) enum Then {
 }
 
 impl Args {
+    /// Whether the header is asked for, alone or not.
+    pub(super) fn is_asked(self) -> bool {
+        self.header || self.header_only
+    }
+
     /// Writes the header of `recording`, which is in `file`, if it was asked for.
     pub(super) fn write(
         self,

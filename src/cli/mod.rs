@@ -9,6 +9,7 @@ mod input;
 mod log;
 mod message;
 mod record;
+mod report;
 mod script;
 mod sources;
 
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Record a command, processes, or the whole machine.
     Record(record::Args),
+    /// Print where the samples of a recording fell.
+    Report(report::Args),
     /// Print the samples of a recording one by one.
     Script(script::Args),
 }
@@ -44,6 +47,7 @@ pub fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Record(args) => record::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Script(args) => script::run(&args),
     };
     match done {

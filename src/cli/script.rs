@@ -135,7 +135,7 @@ fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
 }
 
 /// stdout, written in large pieces and without a search for line ends.
-fn stdout() -> Result<BufWriter<std::fs::File>, Failure> {
+pub(super) fn stdout() -> Result<BufWriter<std::fs::File>, Failure> {
     let cannot = |error: io::Error| Failure::because("cannot write to stdout", &error);
     let fd = io::stdout().as_fd().try_clone_to_owned().map_err(cannot)?;
     Ok(BufWriter::with_capacity(1 << 18, std::fs::File::from(fd)))

@@ -1,1 +1,211 @@
-//! Samples to histograms and call trees.
+//! Samples to histograms and call graphs.
+//!
+//! In: a [`Resolved`] recording and a [`Plan`]. Out: a [`Histogram`] for each event, its rows in
+//! the order in which they are shown, with call graphs for those that can show one. Everything is
+//! counted from the distinct groups and stacks of the recording, never from its samples; names are
+//! compared in the final ordering alone. Nothing here knows how it will be shown.
+//!
+//! Where numbers and orders follow Linux perf, they follow `tools/perf/util/hist.c`, `sort.c` and
+//! `callchain.c`.
+
+mod chain;
+mod column;
+mod filter;
+mod order;
+mod plan;
+mod rbtree;
+mod rows;
+mod sites;
+mod tree;
+
+pub use column::Column;
+pub use filter::Filter;
+pub use plan::Accumulate;
+pub use plan::Callchains;
+pub use plan::Graph;
+pub use plan::GraphRequest;
+pub use plan::GraphSettings;
+pub use plan::GraphValue;
+pub use plan::MAX_STACK;
+pub use plan::Order;
+pub use plan::Percentage;
+pub use plan::Plan;
+pub use plan::Request;
+pub use plan::Sort;
+pub use tree::CallTree;
+pub use tree::Node;
+
+use crate::replay::resolved::CommId;
+use crate::replay::resolved::DsoId;
+use crate::replay::resolved::EventIdx;
+use crate::replay::resolved::Level;
+use crate::replay::resolved::Resolved;
+use crate::replay::resolved::SymbolId;
+use crate::units::Addr;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use chain::Chains;
+use sites::Sites;
+
+/// What cannot be profiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A column that does not exist.
+    #[error("no column is called `{name}`")]
+    UnknownColumn {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// Call graphs are asked for, and the samples carry no call chains.
+    #[error("the samples carry no call chains")]
+    NoCallchains,
+    /// A CPU is asked for, and the samples carry none.
+    #[error("the samples of event `{event}` do not carry their CPU")]
+    NoCpu {
+        /// The event without CPUs.
+        event: String,
+    },
+}
+
+/// What fell on one event.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// The event.
+    pub event: EventIdx,
+    /// The sums over all rows.
+    pub totals: Totals,
+    /// All rows, the heaviest first; those that are not shown have [`Row::is_shown`] unset.
+    pub rows: Vec<Row>,
+}
+
+/// The sums of a [`Histogram`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Periods of all samples, in the event's unit.
+    pub period: u64,
+    /// Periods of the samples on rows that the filter shows.
+    pub shown_period: u64,
+    /// All samples.
+    pub n_samples: u64,
+    /// The samples on rows that the filter shows.
+    pub n_shown_samples: u64,
+}
+
+impl Totals {
+    /// The period that shares are shares of.
+    pub fn base(&self, percentage: Percentage) -> u64 {
+        match percentage {
+            Percentage::Absolute => self.period,
+            Percentage::Relative => self.shown_period,
+        }
+    }
+}
+
+/// One row of a [`Histogram`]; what its columns do not tell apart is that of its first sample.
+#[derive(Debug)]
+pub struct Row {
+    /// The sum of the periods of its own samples, in the event's unit.
+    pub period: u64,
+    /// The same with the samples of what it called, each sample once.
+    pub children_period: u64,
+    /// The number of its own samples.
+    pub n_samples: u64,
+    /// The command name.
+    pub comm: CommId,
+    /// The last command name of the thread.
+    pub last_comm: CommId,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The CPU, where the samples carry one.
+    pub cpu: Option<u32>,
+    /// The module, where there is one.
+    pub dso: Option<DsoId>,
+    /// The symbol, where it is sure.
+    pub symbol: Option<SymbolId>,
+    /// The address that stands for the symbol where there is none: in the module for what was
+    /// sampled, in the process for a caller, as perf has it.
+    pub addr: Addr,
+    /// The privilege level that perf shows.
+    pub level: Level,
+    /// Whether the filter shows it.
+    pub is_shown: bool,
+    /// The call graph, where one of its branches is heavy enough.
+    pub tree: Option<Box<CallTree>>,
+}
+
+impl Row {
+    /// The period that decides whether the row is shown and how its graph is labelled.
+    pub fn weight(&self, accumulate: Accumulate) -> u64 {
+        match accumulate {
+            Accumulate::Callers => self.children_period,
+            Accumulate::Nothing => self.period,
+        }
+    }
+
+    /// Whether it weighs as much as the limit of `plan` asks for, of `totals`.
+    ///
+    /// In single precision, as perf compares it.
+    #[expect(clippy::cast_possible_truncation, reason = "perf compares in single precision")]
+    pub fn is_heavy(&self, plan: &Plan, totals: &Totals) -> bool {
+        let base = totals.base(plan.percentage);
+        let weight = self.weight(plan.accumulate);
+        let share = if base == 0 { 0.0 } else { (weight as f64 * 100.0 / base as f64) as f32 };
+        share >= plan.percent_limit
+    }
+}
+
+/// The histograms of `resolved`, one for each event, in the order of the recording.
+///
+/// # Errors
+///
+/// [`Error::NoCpu`] where the filter asks for CPUs, and samples do not carry theirs.
+pub fn histograms(resolved: &Resolved, plan: &Plan) -> Result<Vec<Histogram>, Error> {
+    let sites = Sites::new(resolved, plan);
+    let chains = Chains::new(resolved, plan);
+    let mut groups = vec![Vec::new(); resolved.events.len()];
+    let sieve = plan.filter.sieve(resolved);
+    for (idx, group) in (0_u32..).zip(&resolved.groups) {
+        if !plan.filter.cpus.is_empty() && group.cpu.is_none() {
+            let event = resolved.events.get(group.event.0 as usize);
+            return Err(Error::NoCpu { event: event.map_or(String::new(), |it| it.name.clone()) });
+        }
+        if let Some(groups) = groups.get_mut(group.event.0 as usize)
+            && sieve.counts(group)
+        {
+            groups.push(idx);
+        }
+    }
+    let histogram = |(event, groups): (u32, Vec<u32>)| {
+        let counted = rows::count(resolved, plan, &groups, &sieve, &sites, &chains);
+        let mut rows = rows::finish(resolved, plan, &counted, &sieve, &chains);
+        let totals = totals(&rows);
+        let is_wanted = |row: &Row| row.is_shown && row.is_heavy(plan, &totals);
+        let wanted: Vec<_> = rows.iter().map(is_wanted).collect();
+        let (order, trees) = rayon::join(
+            || order::sorted(resolved, plan, &rows, &counted),
+            || tree::grow(resolved, plan, &counted, &wanted, &totals, &groups, &sites, &chains),
+        );
+        for (row, tree) in trees {
+            rows[row].tree = tree;
+        }
+        Histogram { event: EventIdx(event), totals, rows: order::apply(rows, &order) }
+    };
+    Ok((0_u32..).zip(groups).map(histogram).collect())
+}
+
+fn totals(rows: &[Row]) -> Totals {
+    let mut totals = Totals::default();
+    for row in rows {
+        totals.period = totals.period.wrapping_add(row.period);
+        totals.n_samples += row.n_samples;
+        if row.is_shown {
+            totals.shown_period = totals.shown_period.wrapping_add(row.period);
+            totals.n_shown_samples += row.n_samples;
+        }
+    }
+    totals
+}

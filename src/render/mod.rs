@@ -2,4 +2,5 @@
 
 pub mod escape;
 pub mod header;
+pub mod report;
 pub mod script;

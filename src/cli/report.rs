@@ -1,0 +1,322 @@
+//! `bpfperf report`: what was typed, what is meant by it, and the way from one to the other.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::host::cpus;
+use crate::profile::Accumulate;
+use crate::profile::Callchains;
+use crate::profile::Column;
+use crate::profile::Filter;
+use crate::profile::GraphRequest;
+use crate::profile::GraphSettings;
+use crate::profile::GraphValue;
+use crate::profile::MAX_STACK;
+use crate::profile::Order;
+use crate::profile::Percentage;
+use crate::profile::Plan;
+use crate::profile::Request;
+use crate::profile::Sort;
+use crate::profile::histograms;
+use crate::render::report;
+use crate::render::report::Comments;
+use crate::render::report::Style;
+use crate::replay::Index;
+use crate::replay::Names;
+use crate::replay::Wanted;
+use crate::replay::resolve;
+
+use super::header;
+use super::input;
+use super::message;
+use super::message::Failure;
+use super::script::stdout;
+use super::sources::ThisMachine;
+
+/// What was typed after `bpfperf report`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Read this recording; `-` for standard input
+    #[arg(short, long, value_name = "FILE", default_value = input::DEFAULT)]
+    input: PathBuf,
+
+    /// Print to standard output (the default)
+    #[arg(long)]
+    stdio: bool,
+
+    /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu; a leading `+` adds to
+    /// the default
+    #[arg(short, long, value_name = "KEYS")]
+    sort: Option<String>,
+
+    /// Show these columns: overhead, children, sample, period, and those of --sort
+    #[arg(short = 'F', long, value_name = "KEYS")]
+    fields: Option<String>,
+
+    /// Give callers the weight of what they called (the default)
+    #[arg(long, overrides_with = "no_children")]
+    children: bool,
+
+    /// Let a row weigh what was sampled in it alone
+    #[arg(long, overrides_with = "children")]
+    no_children: bool,
+
+    /// Call graphs: `none`, or a comma-separated list of `graph`, the smallest share shown in
+    /// percent, the most branches shown, `caller` or `callee`, and `percent`, `period` or `count`
+    #[arg(
+        short = 'g',
+        long,
+        value_name = "SETTINGS",
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "",
+    )]
+    call_graph: Option<String>,
+
+    /// Begin call graphs with the outermost caller
+    #[arg(short = 'G', long)]
+    inverted: bool,
+
+    /// Show samples of these commands only
+    #[arg(short, long, visible_alias = "comm", value_name = "NAMES", value_delimiter = ',')]
+    comms: Vec<String>,
+
+    /// Show samples in these modules only
+    #[arg(short, long, visible_alias = "dso", value_name = "NAMES", value_delimiter = ',')]
+    dsos: Vec<String>,
+
+    /// Show samples in these symbols only
+    #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
+    symbols: Vec<String>,
+
+    /// Show samples of these processes only
+    #[arg(long, value_name = "PIDS", value_delimiter = ',')]
+    pid: Vec<i32>,
+
+    /// Show samples of these threads only
+    #[arg(long, value_name = "TIDS", value_delimiter = ',')]
+    tid: Vec<i32>,
+
+    /// Count samples on these CPUs only, for example `0-3,8`
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    cpu: Option<String>,
+
+    /// Show the number of samples
+    #[arg(short = 'n', long)]
+    show_nr_samples: bool,
+
+    /// Show the sum of the periods
+    #[arg(long)]
+    show_total_period: bool,
+
+    /// Leave out what weighs less than this, in percent
+    #[arg(long, value_name = "PERCENT")]
+    percent_limit: Option<f32>,
+
+    /// What shares are shares of: all samples, or those that the filters show
+    #[arg(long, value_name = "WHICH", default_value = "absolute")]
+    percentage: Whole,
+
+    /// Look at this many frames of a call chain at most
+    #[arg(long, value_name = "FRAMES", default_value_t = MAX_STACK)]
+    max_stack: usize,
+
+    /// Separate columns by this, without padding; a `.` stands for it inside names
+    #[arg(short = 't', long, value_name = "SEPARATOR", value_parser = parse_separator)]
+    field_separator: Option<String>,
+
+    #[command(flatten)]
+    header: header::Args,
+
+    /// Leave inlined functions out (they are not shown yet)
+    #[arg(long)]
+    no_inline: bool,
+
+    /// Read the file whoever owns it
+    #[arg(short, long)]
+    force: bool,
+
+    /// Print rows alone, and no warnings
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What shares are shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Whole {
+    /// All samples.
+    Absolute,
+    /// The samples that the filters show.
+    Relative,
+}
+
+/// What cannot be meant.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum Error {
+    /// A kind of call graph that is not made.
+    #[error("call graphs by `{0}` are not supported")]
+    GraphType(String),
+    /// A setting of call graphs that says nothing.
+    #[error("`{0}` is no setting of call graphs")]
+    GraphSetting(String),
+}
+
+/// Runs `bpfperf report`.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let request = args.request()?;
+    let (file, recording) = input::open(&args.input)?;
+    let mut out = stdout()?;
+    let cannot_write = |error| Failure::because("cannot write the report", &error);
+    if args.header.write(&file, &recording, &mut out).map_err(cannot_write)? == header::Then::Stop {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let cannot = |error| input::cannot_read(&args.input, &error);
+    let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
+    let machine = ThisMachine::new();
+    let names = Names::new(&index, &machine);
+    let keep = request.keep();
+    // Which end of a long chain is kept depends on the report, so it is cut there.
+    let resolved = resolve(&recording, &index, &file, &names, keep, usize::MAX).map_err(cannot)?;
+    let plan = Plan::new(&request, Callchains::of(&resolved)).map_err(|error| {
+        Failure::because("cannot show call graphs", &error)
+            .hint("record with `-g` for call chains, or report without")
+    })?;
+    let histograms = histograms(&resolved, &plan)
+        .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
+    report::write(&mut out, &resolved, &plan, &histograms, &args.style())
+        .and_then(|()| out.flush())
+        .map_err(cannot_write)?;
+    if !args.quiet {
+        input::tell(&index.anomalies);
+        if resolved.groups.is_empty() {
+            message::warn(&format!("`{}` holds no samples", args.input.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// What is asked of the profile.
+    fn request(&self) -> Result<Request, Failure> {
+        let columns = |list: &str| {
+            Column::parse_list(list).map_err(|error| {
+                let known: Vec<&str> = Column::names().collect();
+                Failure::because("cannot show these columns", &error)
+                    .hint(format!("columns are {}", known.join(", ")))
+            })
+        };
+        let sort = match self.sort.as_deref().map(|it| (it, it.strip_prefix('+'))) {
+            None => None,
+            Some((_, Some(keys))) => Some(Sort::DefaultAnd(columns(keys)?)),
+            Some((keys, None)) => Some(Sort::By(columns(keys)?)),
+        };
+        let extra =
+            [(self.show_nr_samples, Column::Samples), (self.show_total_period, Column::Period)];
+        let cpus = cpus::parse_list(self.cpu.as_deref().unwrap_or_default())
+            .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
+        Ok(Request {
+            sort,
+            fields: self.fields.as_deref().map(columns).transpose()?,
+            extra: extra.into_iter().filter_map(|(asked, it)| asked.then_some(it)).collect(),
+            accumulate: if self.no_children { Accumulate::Nothing } else { Accumulate::Callers },
+            graph: self
+                .graph()
+                .map_err(|error| Failure::because("cannot show call graphs", &error))?,
+            filter: Filter {
+                comms: self.comms.clone(),
+                dsos: self.dsos.clone(),
+                symbols: self.symbols.clone(),
+                pids: self.pid.clone(),
+                tids: self.tid.clone(),
+                cpus: cpus.into_iter().map(|it| it.0).collect(),
+            },
+            percentage: match self.percentage {
+                Whole::Absolute => Percentage::Absolute,
+                Whole::Relative => Percentage::Relative,
+            },
+            percent_limit: self.percent_limit.unwrap_or(0.0),
+            max_stack: self.max_stack,
+        })
+    }
+
+    /// How the report looks.
+    fn style(&self) -> Style {
+        Style {
+            comments: match (self.quiet, self.header.is_asked()) {
+                (true, _) => Comments::No,
+                (false, true) => Comments::AfterHeader,
+                (false, false) => Comments::All,
+            },
+            separator: self.field_separator.clone(),
+        }
+    }
+
+    fn graph(&self) -> Result<GraphRequest, Error> {
+        let Some(text) = &self.call_graph else {
+            let settings = self.limited(GraphSettings::default());
+            let asked = if self.inverted { GraphRequest::Always } else { GraphRequest::IfRecorded };
+            return Ok(asked(settings));
+        };
+        Ok(match parse_graph(text)? {
+            Some(settings) => GraphRequest::Always(self.limited(settings)),
+            None => GraphRequest::No,
+        })
+    }
+
+    /// The settings with what other options say of them.
+    fn limited(&self, mut settings: GraphSettings) -> GraphSettings {
+        if let Some(limit) = self.percent_limit {
+            settings.min_percent = f64::from(limit);
+        }
+        if self.inverted {
+            settings.order = Some(Order::Caller);
+        }
+        settings
+    }
+}
+
+/// The settings of call graphs, `None` for no graphs; any beginning of a word stands for it.
+fn parse_graph(text: &str) -> Result<Option<GraphSettings>, Error> {
+    let mut settings = GraphSettings::default();
+    let mut has_percent = false;
+    for word in text.split(',').filter(|it| !it.is_empty()) {
+        match graph_word(word) {
+            Some("none") => return Ok(None),
+            Some("graph" | "function") => {}
+            Some("caller") => settings.order = Some(Order::Caller),
+            Some("callee") => settings.order = Some(Order::Callee),
+            Some("percent") => settings.value = GraphValue::Percent,
+            Some("period") => settings.value = GraphValue::Period,
+            Some("count") => settings.value = GraphValue::Count,
+            Some(other) => return Err(Error::GraphType(other.to_owned())),
+            None => {
+                let no_setting = || Error::GraphSetting(word.to_owned());
+                if has_percent {
+                    settings.limit = word.parse().map_err(|_| no_setting())?;
+                } else {
+                    settings.min_percent = word.parse().map_err(|_| no_setting())?;
+                    has_percent = true;
+                }
+            }
+        }
+    }
+    Ok(Some(settings))
+}
+
+/// The word that begins with `word`, the first in perf's order.
+fn graph_word(word: &str) -> Option<&'static str> {
+    let words = [
+        "none", "graph", "flat", "fractal", "folded", "caller", "callee", "function", "address",
+        "srcline", "branch", "percent", "period", "count",
+    ];
+    words.into_iter().find(|it| it.starts_with(word))
+}
+
+fn parse_separator(text: &str) -> Result<String, String> {
+    match text {
+        "" | "." => Err("a separator is not empty and not `.`".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}

@@ -1,0 +1,179 @@
+//! The order of the rows.
+//!
+//! perf sorts twice: rows are kept by what tells them apart, then inserted into a second tree by
+//! what is shown, where rows that compare equal stay as they were.
+
+use std::cmp::Ordering;
+
+use rayon::prelude::*;
+
+use super::Accumulate;
+use super::Column;
+use super::Order;
+use super::Plan;
+use super::Row;
+use super::rbtree;
+use super::rows::Counted;
+use crate::replay::resolved::Resolved;
+
+/// What is compared of a row; names are ranks, and what is missing comes last.
+#[derive(Clone, Copy)]
+struct Keys {
+    is_shown: bool,
+    children_period: u64,
+    period: u64,
+    n_samples: u64,
+    comm: u32,
+    dso: u32,
+    symbol: Option<Symbol>,
+    addr: u64,
+    thread: (i32, i32),
+    cpu: i64,
+    depth: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Symbol {
+    name: u32,
+    start: u64,
+    end: u64,
+}
+
+/// The indices of `rows` in the order in which they are shown.
+///
+/// Those that the filter does not show come first, as in perf: they shape the tree, too.
+pub(super) fn sorted(
+    resolved: &Resolved,
+    plan: &Plan,
+    rows: &[Row],
+    counted: &Counted,
+) -> Vec<u32> {
+    let keys = keys(resolved, rows, counted);
+    let n_rows = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+    let mut input: Vec<u32> = (0..n_rows).collect();
+    let [a_key, b_key] = [(); 2].map(|()| |idx: u32| &keys[idx as usize]);
+    input.par_sort_unstable_by(|&a, &b| by_keys(plan, a_key(a), b_key(b)));
+    let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
+    let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
+    let rank = Rank { order: &order, by_depth: by_depth.then_some(plan.chain_order) };
+    let key = |position: u32| &keys[input[position as usize] as usize];
+    let compare = |a: u32, b: u32| rank.compare(key(a), key(b));
+    let positions = if by_depth {
+        rbtree::sorted(n_rows, compare)
+    } else {
+        let mut positions: Vec<u32> = (0..n_rows).collect();
+        positions.par_sort_by(|&a, &b| compare(a, b));
+        positions
+    };
+    positions.into_iter().map(|it| input[it as usize]).collect()
+}
+
+/// `rows` in the order of `indices`.
+pub(super) fn apply(rows: Vec<Row>, indices: &[u32]) -> Vec<Row> {
+    let mut rows: Vec<_> = rows.into_iter().map(Some).collect();
+    indices.iter().filter_map(|&it| rows[it as usize].take()).collect()
+}
+
+fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
+    let comms = ranks(&resolved.comms, |it| it.as_slice());
+    let dsos = ranks(&resolved.dsos, |it| it.short_name.as_bytes());
+    let names = ranks(&resolved.symbols, |it| it.name.as_bytes());
+    let key = |(row, (_, weight)): (&Row, &(_, super::rows::Weight))| Keys {
+        is_shown: row.is_shown,
+        children_period: row.children_period,
+        period: row.period,
+        n_samples: row.n_samples,
+        comm: comms[row.comm.0 as usize],
+        dso: row.dso.map_or(u32::MAX, |it| dsos[it.0 as usize]),
+        symbol: row.symbol.map(|it| {
+            let symbol = &resolved.symbols[it.0 as usize];
+            Symbol { name: names[it.0 as usize], start: symbol.start.0, end: symbol.end.0 }
+        }),
+        addr: row.addr.0,
+        thread: (row.tid.0, row.pid.0),
+        cpu: row.cpu.map_or(-1, i64::from),
+        depth: weight.max_depth,
+    };
+    rows.par_iter().zip(&counted.rows).map(key).collect()
+}
+
+/// For each of `items` the rank of its name, the same for the same name.
+fn ranks<T: Sync>(items: &[T], name: impl Fn(&T) -> &[u8] + Sync) -> Vec<u32> {
+    let mut sorted: Vec<usize> = (0..items.len()).collect();
+    sorted.par_sort_unstable_by(|&a, &b| name(&items[a]).cmp(name(&items[b])));
+    let mut ranks = vec![0; items.len()];
+    let mut rank = 0;
+    let mut before: Option<usize> = None;
+    for &item in &sorted {
+        if before.is_some_and(|it| name(&items[it]) != name(&items[item])) {
+            rank += 1;
+        }
+        ranks[item] = rank;
+        before = Some(item);
+    }
+    ranks
+}
+
+/// The order in which perf keeps rows by what tells them apart.
+fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
+    let compare = |column: &Column| match column {
+        Column::Comm => a.comm.cmp(&b.comm),
+        Column::Dso => a.dso.cmp(&b.dso),
+        Column::Symbol => by_place(a, b),
+        Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
+        Column::Cpu => a.cpu.cmp(&b.cpu),
+        Column::Children | Column::Overhead | Column::Samples | Column::Period => Ordering::Equal,
+    };
+    a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(plan.order.iter().map(compare)))
+}
+
+/// By module and position in it; what has no symbol comes after all that have one.
+fn by_place(a: &Keys, b: &Keys) -> Ordering {
+    match (a.symbol, b.symbol) {
+        (Some(x), Some(y)) => (a.dso, x.start, x.end).cmp(&(b.dso, y.start, y.end)),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        // As signed numbers: perf looks at the sign of the difference.
+        (None, None) => a.addr.cast_signed().cmp(&b.addr.cast_signed()),
+    }
+}
+
+/// The order in which rows are shown.
+struct Rank<'a> {
+    order: &'a [Column],
+    /// Whether callers stand above what they call where both weigh the same.
+    by_depth: Option<Order>,
+}
+
+impl Rank<'_> {
+    fn compare(&self, a: &Keys, b: &Keys) -> Ordering {
+        let name = |it: &Keys| it.symbol.map_or(u32::MAX, |it| it.name);
+        let compare = |column: &Column| match column {
+            Column::Children => {
+                b.children_period.cmp(&a.children_period).then_with(|| self.by_depth(a, b))
+            }
+            Column::Overhead | Column::Period => b.period.cmp(&a.period),
+            Column::Samples => b.n_samples.cmp(&a.n_samples),
+            Column::Comm => a.comm.cmp(&b.comm),
+            Column::Dso => a.dso.cmp(&b.dso),
+            Column::Symbol => name(a).cmp(&name(b)),
+            Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
+            Column::Cpu => a.cpu.cmp(&b.cpu),
+        };
+        a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(self.order.iter().map(compare)))
+    }
+
+    /// Of the rows of one thread, the one with the longer chains is the caller.
+    fn by_depth(&self, a: &Keys, b: &Keys) -> Ordering {
+        match self.by_depth {
+            Some(_) if a.thread != b.thread => Ordering::Equal,
+            Some(Order::Caller) => b.depth.cmp(&a.depth),
+            Some(Order::Callee) => a.depth.cmp(&b.depth),
+            None => Ordering::Equal,
+        }
+    }
+}
+
+fn first_difference(mut orderings: impl Iterator<Item = Ordering>) -> Ordering {
+    orderings.find(|it| it.is_ne()).unwrap_or(Ordering::Equal)
+}

@@ -1,0 +1,376 @@
+//! What a report is asked for, and what that means for one recording.
+
+use super::Column;
+use super::Error;
+use super::Filter;
+use super::column::push_all;
+use crate::replay::resolved::Keep;
+use crate::replay::resolved::Resolved;
+
+/// The frames of a call chain that perf keeps where nothing else is asked for.
+pub const MAX_STACK: usize = 127;
+
+/// What a report is asked for, whatever the recording holds.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What rows are told apart by; `None` for perf's default.
+    pub sort: Option<Sort>,
+    /// The columns shown, in order; `None` for perf's default.
+    pub fields: Option<Vec<Column>>,
+    /// Columns shown after the shares where `fields` does not say.
+    pub extra: Vec<Column>,
+    /// Whether callers are given the weight of what they called.
+    pub accumulate: Accumulate,
+    /// The call graphs.
+    pub graph: GraphRequest,
+    /// Which samples are shown.
+    pub filter: Filter,
+    /// What shares are shares of.
+    pub percentage: Percentage,
+    /// The smallest share of a row that is shown, in percent.
+    pub percent_limit: f32,
+    /// The most frames of a call chain that are looked at.
+    pub max_stack: usize,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            sort: None,
+            fields: None,
+            extra: Vec::new(),
+            accumulate: Accumulate::Callers,
+            graph: GraphRequest::IfRecorded(GraphSettings::default()),
+            filter: Filter::default(),
+            percentage: Percentage::Absolute,
+            percent_limit: 0.0,
+            max_stack: MAX_STACK,
+        }
+    }
+}
+
+/// What rows are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// These columns.
+    By(Vec<Column>),
+    /// The default ones, then these.
+    DefaultAnd(Vec<Column>),
+}
+
+/// Whether callers are given the weight of what they called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulate {
+    /// They are.
+    Callers,
+    /// A row weighs what was sampled in it.
+    Nothing,
+}
+
+/// What shares are shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Percentage {
+    /// Of all samples.
+    Absolute,
+    /// Of the samples that the filter shows.
+    Relative,
+}
+
+/// The call graphs that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GraphRequest {
+    /// None.
+    No,
+    /// Wherever there are call chains.
+    IfRecorded(GraphSettings),
+    /// Expressly; a recording without call chains is an error.
+    Always(GraphSettings),
+}
+
+/// How call graphs are cut and ordered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphSettings {
+    /// The smallest share of a branch that is shown, in percent of all samples.
+    pub min_percent: f64,
+    /// The most branches shown at one place, and frames before the first branch; 0 for all.
+    pub limit: usize,
+    /// Which end of a chain is the root; `None` for perf's default.
+    pub order: Option<Order>,
+    /// What is written on a branch.
+    pub value: GraphValue,
+}
+
+impl Default for GraphSettings {
+    fn default() -> Self {
+        Self { min_percent: 0.5, limit: 0, order: None, value: GraphValue::Percent }
+    }
+}
+
+/// Which end of a call chain is the root of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The outermost caller.
+    Caller,
+    /// The sampled function.
+    Callee,
+}
+
+/// What is written on a branch of a call graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphValue {
+    /// Its share of the period of all samples.
+    Percent,
+    /// Its period.
+    Period,
+    /// Its samples.
+    Count,
+}
+
+impl Request {
+    /// What replay has to keep apart for this report.
+    pub fn keep(&self) -> Keep {
+        let Filter { comms: _, dsos: _, symbols: _, pids, tids, cpus } = &self.filter;
+        let has = |column| {
+            let listed = |list: &Vec<Column>| list.contains(&column);
+            let sorted = match &self.sort {
+                Some(Sort::By(list) | Sort::DefaultAnd(list)) => listed(list),
+                None => false,
+            };
+            sorted || self.fields.as_ref().is_some_and(listed)
+        };
+        Keep {
+            thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
+            cpu: has(Column::Cpu) || !cpus.is_empty(),
+            stack: self.accumulate == Accumulate::Callers || self.graph != GraphRequest::No,
+        }
+    }
+}
+
+/// A [`Request`] settled for one recording.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The columns shown, in order, the elided ones too.
+    pub columns: Vec<Column>,
+    /// The columns that rows are told apart and ordered by, the first deciding first.
+    pub order: Vec<Column>,
+    /// The columns left out since a filter allows them one value only.
+    pub elided: Vec<Column>,
+    /// Whether callers are given the weight of what they called.
+    pub accumulate: Accumulate,
+    /// Whether the share of a row alone is headed `Self`, since it stands beside `Children`.
+    pub overhead_is_self: bool,
+    /// Whether the symbol stands first, and its row need not be repeated in the graph.
+    pub symbol_leads: bool,
+    /// The call graphs, where there are any.
+    pub graph: Option<Graph>,
+    /// Which samples are shown.
+    pub filter: Filter,
+    /// What shares are shares of.
+    pub percentage: Percentage,
+    /// The smallest share of a row that is shown, in percent.
+    pub percent_limit: f32,
+    /// Which end of a chain is the root.
+    pub chain_order: Order,
+    /// The most frames of a call chain that are looked at.
+    pub max_stack: usize,
+}
+
+/// The call graphs of a [`Plan`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Graph {
+    /// The smallest share of a branch that is shown, in percent of all samples.
+    pub min_percent: f64,
+    /// The most branches shown at one place, and frames before the first branch; 0 for all.
+    pub limit: usize,
+    /// What is written on a branch.
+    pub value: GraphValue,
+}
+
+impl Plan {
+    /// Settles `request` for a recording with or without call chains.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoCallchains`] where graphs are asked for expressly and there are no call chains.
+    pub fn new(request: &Request, callchains: Callchains) -> Result<Self, Error> {
+        let Request { accumulate, graph, filter, percentage, percent_limit, max_stack, .. } =
+            request.clone();
+        let has_chains = callchains == Callchains::Recorded;
+        let accumulate = if has_chains { accumulate } else { Accumulate::Nothing };
+        let settings = match graph {
+            GraphRequest::No => None,
+            GraphRequest::IfRecorded(it) => has_chains.then_some(it),
+            GraphRequest::Always(it) if has_chains => Some(it),
+            GraphRequest::Always(_) => return Err(Error::NoCallchains),
+        };
+        let default_order = match accumulate {
+            Accumulate::Callers => Order::Caller,
+            Accumulate::Nothing => Order::Callee,
+        };
+        let (columns, order) = columns(request, accumulate);
+        Ok(Self {
+            elided: elided(&columns, &filter),
+            symbol_leads: request.fields.is_none()
+                && matches!(&request.sort, Some(Sort::By(it)) if it.first() == Some(&Column::Symbol)),
+            overhead_is_self: request.fields.is_none() && accumulate == Accumulate::Callers,
+            columns,
+            order,
+            accumulate,
+            graph: settings.map(|it| Graph {
+                min_percent: it.min_percent,
+                limit: it.limit,
+                value: it.value,
+            }),
+            chain_order: settings.and_then(|it| it.order).unwrap_or(default_order),
+            filter,
+            percentage,
+            percent_limit,
+            max_stack,
+        })
+    }
+
+    /// Whether `column` stands in the report's rows.
+    pub fn shows(&self, column: Column) -> bool {
+        self.columns.contains(&column) && !self.elided.contains(&column)
+    }
+}
+
+/// Whether the samples of a recording carry call chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callchains {
+    /// Those of one event at least do.
+    Recorded,
+    /// None does.
+    Absent,
+}
+
+impl Callchains {
+    /// Whether those of `resolved` do.
+    pub fn of(resolved: &Resolved) -> Self {
+        let is_recorded = resolved.events.iter().any(|it| it.has_callchain);
+        if is_recorded { Self::Recorded } else { Self::Absent }
+    }
+}
+
+/// The columns shown and those that order the rows: each takes what it lacks from the other, as
+/// perf does.
+fn columns(request: &Request, accumulate: Accumulate) -> (Vec<Column>, Vec<Column>) {
+    let Request { sort, fields, extra, .. } = request;
+    let keys = match (sort, fields) {
+        (Some(Sort::By(keys)), _) => keys.clone(),
+        (Some(Sort::DefaultAnd(keys)), _) => [&Column::DEFAULT, keys.as_slice()].concat(),
+        (None, None) => Column::DEFAULT.to_vec(),
+        (None, Some(_)) => Vec::new(),
+    };
+    let is_share = |it: &Column| matches!(it, Column::Overhead | Column::Children);
+    let mut order = Vec::new();
+    if fields.is_none() {
+        if accumulate == Accumulate::Callers && !keys.contains(&Column::Children) {
+            order.push(Column::Children);
+        }
+        // perf looks for the word `overhead`, which `overhead_children` holds too.
+        if !keys.iter().any(is_share) {
+            order.push(Column::Overhead);
+        }
+    }
+    push_all(&mut order, &keys);
+
+    let mut shown = if let Some(fields) = fields {
+        fields.clone()
+    } else {
+        let children = (accumulate == Accumulate::Callers).then_some(Column::Children);
+        let mut shown: Vec<_> = children.into_iter().chain([Column::Overhead]).collect();
+        push_all(&mut shown, extra);
+        shown
+    };
+    push_all(&mut shown, &order);
+    push_all(&mut order, &shown);
+    (shown, order)
+}
+
+/// The columns that a filter allows one value only, unless that would leave no key.
+fn elided(columns: &[Column], filter: &Filter) -> Vec<Column> {
+    let has_one_value = |column: &&Column| match column {
+        Column::Comm => filter.comms.len() == 1,
+        Column::Dso => filter.dsos.len() == 1,
+        Column::Symbol => filter.symbols.len() == 1,
+        _ => false,
+    };
+    let elided: Vec<_> = columns.iter().filter(has_one_value).copied().collect();
+    let n_keys = columns.iter().filter(|it| it.is_key()).count();
+    if elided.len() == n_keys { Vec::new() } else { elided }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Column::{Children, Comm, Dso, Overhead, Period, Samples, Symbol};
+
+    #[track_caller]
+    fn check(request: &Request, columns: &[Column], order: &[Column]) {
+        let plan = Plan::new(request, Callchains::Recorded).unwrap();
+        assert_eq!((plan.columns.as_slice(), plan.order.as_slice()), (columns, order));
+    }
+
+    #[test]
+    fn by_default_the_shares_come_first_and_decide_first() {
+        let all = [Children, Overhead, Comm, Dso, Symbol];
+        check(&Request::default(), &all, &all);
+        let flat = Request { accumulate: Accumulate::Nothing, ..Request::default() };
+        check(&flat, &all[1..], &all[1..]);
+    }
+
+    #[test]
+    fn extra_columns_stand_after_the_shares_and_decide_last() {
+        let request = Request {
+            sort: Some(Sort::By(vec![Dso])),
+            extra: vec![Samples, Period],
+            accumulate: Accumulate::Nothing,
+            ..Request::default()
+        };
+        check(&request, &[Overhead, Samples, Period, Dso], &[Overhead, Dso, Samples, Period]);
+    }
+
+    #[test]
+    fn fields_alone_are_shown_and_decide_in_their_order() {
+        let request = Request { fields: Some(vec![Comm, Overhead]), ..Request::default() };
+        check(&request, &[Comm, Overhead], &[Comm, Overhead]);
+        let request = Request { sort: Some(Sort::By(vec![Dso])), ..request };
+        check(&request, &[Comm, Overhead, Dso], &[Dso, Comm, Overhead]);
+    }
+
+    #[test]
+    fn a_filter_for_one_value_elides_its_column_unless_no_key_is_left() {
+        let filter = Filter { comms: vec!["a".to_owned()], ..Filter::default() };
+        let request = Request { filter, ..Request::default() };
+        let plan = Plan::new(&request, Callchains::Absent).unwrap();
+        assert_eq!(plan.elided, [Comm]);
+        assert!(!plan.shows(Comm));
+        let request = Request { sort: Some(Sort::By(vec![Comm])), ..request };
+        assert_eq!(Plan::new(&request, Callchains::Absent).unwrap().elided, []);
+    }
+
+    #[test]
+    fn graphs_asked_for_expressly_need_call_chains() {
+        let graph = GraphRequest::Always(GraphSettings::default());
+        let request = Request { graph, ..Request::default() };
+        assert_eq!(Plan::new(&request, Callchains::Absent).unwrap_err(), Error::NoCallchains);
+        let plan = Plan::new(&Request::default(), Callchains::Absent).unwrap();
+        assert_eq!((plan.graph, plan.accumulate), (None, Accumulate::Nothing));
+    }
+
+    #[test]
+    fn replay_keeps_apart_what_the_report_looks_at_only() {
+        let flat = Request {
+            accumulate: Accumulate::Nothing,
+            graph: GraphRequest::No,
+            ..Request::default()
+        };
+        assert_eq!(flat.keep(), Keep { thread: false, cpu: false, stack: false });
+        let sort = Some(Sort::By(vec![Column::Pid, Column::Cpu]));
+        assert_eq!(
+            Request { sort, ..Request::default() }.keep(),
+            Keep { thread: true, cpu: true, stack: true }
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! A red-black tree as the kernel's `lib/rbtree.c` grows it.
+//!
+//! perf orders rows by a comparison that is no order: of three rows the first can stand before the
+//! second, that before the third, and that before the first. Where they end up then depends on the
+//! path that each takes through the tree, so the same tree is grown.
+
+use std::cmp::Ordering;
+
+/// No node.
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    parent: u32,
+    children: [u32; 2],
+    is_red: bool,
+}
+
+/// The numbers `0..n`, inserted one after the other, in the order in which the tree has them.
+///
+/// `compare(new, old)` says where the new number goes: [`Ordering::Less`] to the left, anything
+/// else to the right.
+pub(super) fn sorted(n: u32, mut compare: impl FnMut(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut tree = Tree { nodes: Vec::with_capacity(n as usize), root: NIL };
+    for new in 0..n {
+        let (mut parent, mut side) = (NIL, 0);
+        let mut at = tree.root;
+        while at != NIL {
+            parent = at;
+            side = usize::from(compare(new, at) != Ordering::Less);
+            at = tree.nodes[at as usize].children[side];
+        }
+        tree.nodes.push(Node { parent, children: [NIL, NIL], is_red: true });
+        match parent {
+            NIL => tree.root = new,
+            _ => tree.nodes[parent as usize].children[side] = new,
+        }
+        tree.rebalance(new);
+    }
+    tree.in_order()
+}
+
+struct Tree {
+    nodes: Vec<Node>,
+    root: u32,
+}
+
+impl Tree {
+    fn rebalance(&mut self, mut node: u32) {
+        loop {
+            let mut parent = self.parent(node);
+            if parent == NIL {
+                self.nodes[node as usize].is_red = false;
+                return;
+            }
+            if !self.is_red(parent) {
+                return;
+            }
+            let grandparent = self.parent(parent);
+            let side = self.side(parent);
+            let uncle = self.nodes[grandparent as usize].children[1 - side];
+            if self.is_red(uncle) {
+                self.nodes[uncle as usize].is_red = false;
+                self.nodes[parent as usize].is_red = false;
+                self.nodes[grandparent as usize].is_red = true;
+                node = grandparent;
+                continue;
+            }
+            if self.side(node) != side {
+                self.rotate(parent, side);
+                parent = node;
+            }
+            self.rotate(grandparent, 1 - side);
+            self.nodes[parent as usize].is_red = false;
+            self.nodes[grandparent as usize].is_red = true;
+            return;
+        }
+    }
+
+    /// Moves `node` down to `side`, its child of the other side up to its place.
+    fn rotate(&mut self, node: u32, side: usize) {
+        let child = self.nodes[node as usize].children[1 - side];
+        let inner = self.nodes[child as usize].children[side];
+        let parent = self.parent(node);
+        if parent == NIL {
+            self.root = child;
+        } else {
+            let at = self.side(node);
+            self.nodes[parent as usize].children[at] = child;
+        }
+        self.nodes[child as usize].parent = parent;
+        self.nodes[child as usize].children[side] = node;
+        self.nodes[node as usize].parent = child;
+        self.nodes[node as usize].children[1 - side] = inner;
+        if inner != NIL {
+            self.nodes[inner as usize].parent = node;
+        }
+    }
+
+    fn parent(&self, node: u32) -> u32 {
+        self.nodes[node as usize].parent
+    }
+
+    fn is_red(&self, node: u32) -> bool {
+        node != NIL && self.nodes[node as usize].is_red
+    }
+
+    /// Which child of its parent `node` is.
+    fn side(&self, node: u32) -> usize {
+        let parent = self.parent(node);
+        usize::from(self.nodes[parent as usize].children[1] == node)
+    }
+
+    fn in_order(&self) -> Vec<u32> {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut path = Vec::new();
+        let mut at = self.root;
+        loop {
+            while at != NIL {
+                path.push(at);
+                at = self.nodes[at as usize].children[0];
+            }
+            let Some(node) = path.pop() else { return order };
+            order.push(node);
+            at = self.nodes[node as usize].children[1];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_out_in_order_and_equal_ones_as_they_went_in() {
+        let keys: Vec<u64> = (0..5000_u64).map(|it| it.wrapping_mul(0x9e37_79b9) % 97).collect();
+        let order = sorted(5000, |a, b| keys[a as usize].cmp(&keys[b as usize]));
+        let mut want: Vec<u32> = (0..5000).collect();
+        want.sort_by_key(|&it| keys[it as usize]);
+        assert_eq!(order, want);
+    }
+
+    #[test]
+    fn the_tree_stays_flat() {
+        let mut n_comparisons = 0;
+        sorted(4096, |a, b| {
+            n_comparisons += 1;
+            a.cmp(&b)
+        });
+        assert!(n_comparisons < 4096 * 24, "{n_comparisons}");
+    }
+
+    #[test]
+    fn where_the_comparison_is_no_order_the_path_through_the_tree_decides() {
+        // Rock, paper, scissors: 0 < 1 < 2 < 0. With 1 at the root, 2 goes right; then 0, 1, 2.
+        let order =
+            sorted(3, |a, b| if (a + 1) % 3 == b { Ordering::Less } else { Ordering::Greater });
+        // 0 is the root; 1 goes right of it, 2 left since 2 < 0.
+        assert_eq!(order, [2, 0, 1]);
+    }
+}

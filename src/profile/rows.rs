@@ -1,0 +1,302 @@
+//! The rows and their weights, counted in parallel.
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::Accumulate;
+use super::Column;
+use super::Plan;
+use super::Row;
+use super::chain::Chains;
+use super::filter::Sieve;
+use super::sites::Sites;
+use crate::replay::resolved::Group;
+use crate::replay::resolved::Level;
+use crate::replay::resolved::Location;
+use crate::replay::resolved::Resolved;
+
+/// Groups that a worker takes at once, so that small recordings stay on one core.
+const MIN_CHUNK: usize = 2048;
+
+/// The parts of the rows that can be merged in parallel.
+const N_SHARDS: usize = 16;
+
+/// The rows, in no order yet, and for each group the base of its rows' keys.
+#[derive(Debug)]
+pub(super) struct Counted {
+    /// What a row is of, and what fell on it.
+    pub(super) rows: Vec<(RowKey, Weight)>,
+    /// By position in the event's groups.
+    bases: Vec<u32>,
+}
+
+/// Who and where: what a row is told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RowKey {
+    base: u32,
+    site: u32,
+}
+
+/// What fell on a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight {
+    period: u64,
+    children_period: u64,
+    n_samples: u64,
+    /// The group that made the row.
+    first: u32,
+    /// The frame of its chain that made it; `None` where the row was sampled itself.
+    frame: Option<u32>,
+    /// How many chains the graph of the row is made of.
+    pub(super) n_chains: u64,
+    /// The frames of the longest of them.
+    pub(super) max_depth: u32,
+}
+
+/// Counts the rows that `groups` (indices, in order of first occurrence) fall on.
+pub(super) fn count(
+    resolved: &Resolved,
+    plan: &Plan,
+    groups: &[u32],
+    sieve: &Sieve<'_>,
+    sites: &Sites,
+    chains: &Chains,
+) -> Counted {
+    let bases = bases(resolved, plan, groups, sieve);
+    let chunk = chunk_len(groups.len());
+    let parts: Vec<_> = groups
+        .par_chunks(chunk)
+        .zip(bases.par_chunks(chunk))
+        .map(|(groups, bases)| {
+            let mut part = Part::new(sites.len());
+            for (&group, &base) in groups.iter().zip(bases) {
+                part.add(resolved, plan, group, base, sieve, sites, chains);
+            }
+            part.shards
+        })
+        .collect();
+    let merge = |shard: usize| {
+        let mut all = Shard::default();
+        for part in &parts {
+            part[shard].rows.iter().for_each(|(key, weight)| all.merge(*key, weight));
+        }
+        all.rows
+    };
+    let rows = (0..N_SHARDS).into_par_iter().flat_map_iter(merge).collect();
+    Counted { rows, bases }
+}
+
+/// How many groups make a chunk: a few for each core.
+pub(super) fn chunk_len(n_groups: usize) -> usize {
+    n_groups.div_ceil(2 * rayon::current_num_threads()).max(MIN_CHUNK)
+}
+
+impl Counted {
+    /// The base of the keys of the rows that the group at `position` of the event's groups is on.
+    pub(super) fn base(&self, position: usize) -> u32 {
+        self.bases[position]
+    }
+}
+
+impl RowKey {
+    pub(super) fn new(base: u32, site: u32) -> Self {
+        Self { base, site }
+    }
+
+    /// Where the row is.
+    pub(super) fn site(self) -> u32 {
+        self.site
+    }
+
+    fn shard(self) -> usize {
+        ((self.base.wrapping_mul(0x9e37_79b1) ^ self.site.wrapping_mul(0x85eb_ca6b)) >> 28) as usize
+            % N_SHARDS
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    ids: FxHashMap<RowKey, usize>,
+    rows: Vec<(RowKey, Weight)>,
+}
+
+impl Shard {
+    fn merge(&mut self, key: RowKey, weight: &Weight) {
+        let Self { ids, rows } = self;
+        let id = *ids.entry(key).or_insert(rows.len());
+        match rows.get_mut(id) {
+            Some((_, all)) => all.add(weight),
+            None => rows.push((key, *weight)),
+        }
+    }
+}
+
+impl Weight {
+    /// The most that a branch of the row's graph can weigh.
+    pub(super) fn graph_period(&self, accumulate: Accumulate) -> u64 {
+        match accumulate {
+            Accumulate::Callers => self.children_period,
+            Accumulate::Nothing => self.period,
+        }
+    }
+
+    /// Adds what came later.
+    fn add(&mut self, other: &Self) {
+        let Self { period, children_period, n_samples, first: _, frame: _, n_chains, max_depth } =
+            self;
+        *period = period.wrapping_add(other.period);
+        *children_period = children_period.wrapping_add(other.children_period);
+        *n_samples += other.n_samples;
+        *n_chains += other.n_chains;
+        *max_depth = (*max_depth).max(other.max_depth);
+    }
+}
+
+/// What one worker has counted.
+struct Part {
+    shards: Vec<Shard>,
+    /// By site, the number of the group that was there last, so that a recursion counts once.
+    seen: Vec<u32>,
+    n_groups: u32,
+}
+
+impl Part {
+    fn new(n_sites: usize) -> Self {
+        let shards = (0..N_SHARDS).map(|_| Shard::default()).collect();
+        Self { shards, seen: vec![0; n_sites], n_groups: 0 }
+    }
+
+    fn add(
+        &mut self,
+        resolved: &Resolved,
+        plan: &Plan,
+        group_idx: u32,
+        base: u32,
+        sieve: &Sieve<'_>,
+        sites: &Sites,
+        chains: &Chains,
+    ) {
+        let group = &resolved.groups[group_idx as usize];
+        let chain = chains.of(resolved, group);
+        let len = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+        let depth = if plan.graph.is_some() { len } else { 0 };
+        let sampled = Weight {
+            period: group.period,
+            children_period: group.period,
+            n_samples: group.n_samples,
+            first: group_idx,
+            frame: None,
+            n_chains: u64::from(depth != 0),
+            max_depth: depth,
+        };
+        let site = sites.sampled(group.location);
+        self.row(RowKey::new(base, site), &sampled);
+        if plan.accumulate == Accumulate::Nothing {
+            return;
+        }
+        self.n_groups += 1;
+        self.seen[site as usize] = self.n_groups;
+        // perf compares a caller with the rows of the sample as if the filter showed it, and so
+        // counts recursions in what is not shown each time. Their rows are never seen, but have
+        // their weight in the order of the others.
+        let counts_once = sieve.shows(group);
+        for frame in 0..len {
+            let Some(location) = chain.get(frame as usize) else { break };
+            let site = sites.caller(location);
+            if counts_once && self.seen[site as usize] == self.n_groups {
+                continue;
+            }
+            self.seen[site as usize] = self.n_groups;
+            let max_depth = depth.saturating_sub(frame);
+            let caller =
+                Weight { period: 0, n_samples: 0, frame: Some(frame), max_depth, ..sampled };
+            self.row(RowKey::new(base, site), &caller);
+        }
+    }
+
+    fn row(&mut self, key: RowKey, weight: &Weight) {
+        self.shards[key.shard()].merge(key, weight);
+    }
+}
+
+/// For each of `groups` a number that groups share whose rows differ in nothing but the site.
+///
+/// Samples that the filter shows and those that it does not never share a row.
+fn bases(resolved: &Resolved, plan: &Plan, groups: &[u32], sieve: &Sieve<'_>) -> Vec<u32> {
+    let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
+    let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
+    let mut ids = FxHashMap::default();
+    let base = |&idx: &u32| {
+        let group = &resolved.groups[idx as usize];
+        let key = (
+            by_comm.then_some(group.comm),
+            by_thread.then_some(group.tid),
+            group.cpu.filter(|_| by_cpu),
+            sieve.shows(group),
+        );
+        let next = u32::try_from(ids.len()).expect("a base at most for a group");
+        *ids.entry(key).or_insert(next)
+    };
+    groups.iter().map(base).collect()
+}
+
+/// The rows with everything that their first sample says of them.
+pub(super) fn finish(
+    resolved: &Resolved,
+    plan: &Plan,
+    counted: &Counted,
+    sieve: &Sieve<'_>,
+    chains: &Chains,
+) -> Vec<Row> {
+    let row = |(_, weight): &(RowKey, Weight)| {
+        let group = &resolved.groups[weight.first as usize];
+        let (location, level) = maker(resolved, group, weight, chains);
+        Row {
+            period: weight.period,
+            children_period: match plan.accumulate {
+                Accumulate::Callers => weight.children_period,
+                Accumulate::Nothing => weight.period,
+            },
+            n_samples: weight.n_samples,
+            comm: group.comm,
+            last_comm: group.last_comm,
+            pid: group.pid,
+            tid: group.tid,
+            cpu: group.cpu,
+            dso: location.dso,
+            symbol: location.symbol,
+            addr: if weight.frame.is_none() { location.addr } else { location.ip },
+            level,
+            is_shown: sieve.shows(group),
+            tree: None,
+        }
+    };
+    counted.rows.par_iter().map(row).collect()
+}
+
+/// The location that made a row, and the level that perf shows for it.
+///
+/// perf resolves callers by the maps of the process and never finds that they are the kernel's, so
+/// a caller is shown as user code wherever it is; one outside all modules keeps the level of the
+/// frame before (`fill_callchain_info` in `tools/perf/util/callchain.c`).
+fn maker<'a>(
+    resolved: &'a Resolved,
+    group: &Group,
+    weight: &Weight,
+    chains: &Chains,
+) -> (&'a Location, Level) {
+    let sampled = &resolved.locations[group.location.0 as usize];
+    let Some(frame) = weight.frame else { return (sampled, sampled.level) };
+    let chain = chains.of(resolved, group);
+    let locations = (0..=frame as usize)
+        .filter_map(|it| chain.get(it))
+        .map(|it| &resolved.locations[it.0 as usize]);
+    locations.fold((sampled, sampled.level), |(_, level), it| {
+        let level = match it.level {
+            _ if it.dso.is_none() && it.symbol.is_none() => level,
+            Level::Kernel | Level::User => Level::User,
+            Level::GuestKernel | Level::GuestUser | Level::Hypervisor => Level::Hypervisor,
+        };
+        (it, level)
+    })
+}

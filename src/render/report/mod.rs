@@ -1,0 +1,155 @@
+//! A report as text, as `perf report --stdio` lays it out.
+
+mod graph;
+mod table;
+
+use std::io;
+use std::io::Write;
+
+use rayon::prelude::*;
+
+use crate::profile::Column;
+use crate::profile::Filter;
+use crate::profile::Histogram;
+use crate::profile::Percentage;
+use crate::profile::Plan;
+use crate::profile::Row;
+use crate::render::escape::escape;
+use crate::replay::resolved::Resolved;
+
+use table::Table;
+
+/// Rows that are made into text at once.
+const BLOCK: usize = 1 << 16;
+
+/// Rows that a worker takes at once.
+const CHUNK: usize = 1 << 10;
+
+/// How a report looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// The lines that begin with `#`.
+    pub comments: Comments,
+    /// What stands between columns instead of padding; a `.` stands for it inside names.
+    pub separator: Option<String>,
+}
+
+/// The lines of a report that begin with `#`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Comments {
+    /// All of them.
+    #[default]
+    All,
+    /// Those after the recording's header, which has been shown.
+    AfterHeader,
+    /// None.
+    No,
+}
+
+/// Writes the report of `histograms` to `out`; events without samples are left out.
+///
+/// # Errors
+///
+/// What `out` gives.
+pub fn write(
+    out: &mut impl Write,
+    resolved: &Resolved,
+    plan: &Plan,
+    histograms: &[Histogram],
+    style: &Style,
+) -> io::Result<()> {
+    preamble(out, resolved, plan, style.comments)?;
+    for histogram in histograms {
+        let totals = &histogram.totals;
+        if totals.n_samples == 0 {
+            continue;
+        }
+        let table = Table::new(resolved, plan, histogram, style);
+        if style.comments != Comments::No {
+            let (n_samples, period) = match plan.percentage {
+                Percentage::Absolute => (totals.n_samples, totals.period),
+                Percentage::Relative => (totals.n_shown_samples, totals.shown_period),
+            };
+            let (n_samples, unit) = scaled(n_samples);
+            let event = resolved.events.get(histogram.event.0 as usize);
+            let name = event.map_or("", |it| &it.name);
+            writeln!(out, "# Samples: {n_samples}{unit} of event '{}'", escape(name.as_bytes()))?;
+            writeln!(out, "# Event count (approx.): {period}")?;
+            writeln!(out, "#")?;
+            table.headings(out)?;
+        }
+        write_rows(out, &histogram.rows, |row, text| {
+            if row.is_shown && row.is_heavy(plan, totals) {
+                table.row(row, text);
+                if let (Some(settings), Some(tree)) = (&plan.graph, &row.tree) {
+                    graph::write(text, resolved, plan, *settings, tree, row, totals);
+                }
+            }
+        })?;
+        writeln!(out, "\n")?;
+    }
+    Ok(())
+}
+
+/// What stands above the first event.
+fn preamble(
+    out: &mut impl Write,
+    resolved: &Resolved,
+    plan: &Plan,
+    comments: Comments,
+) -> io::Result<()> {
+    match comments {
+        Comments::No => return Ok(()),
+        Comments::AfterHeader => {}
+        Comments::All => writeln!(
+            out,
+            "# To display the perf.data header info, please use --header/--header-only options.\n#"
+        )?,
+    }
+    let Filter { comms, dsos, symbols, .. } = &plan.filter;
+    for column in plan.columns.iter().filter(|it| plan.elided.contains(it)) {
+        let (what, list) = match column {
+            Column::Comm => ("comm", comms),
+            Column::Dso => ("dso", dsos),
+            _ => ("symbol", symbols),
+        };
+        for name in list {
+            writeln!(out, "# {what}: {}", escape(name.as_bytes()))?;
+        }
+    }
+    let n_lost: u64 = resolved.events.iter().map(|it| it.n_lost).sum();
+    writeln!(out, "#\n# Total Lost Samples: {n_lost}\n#")
+}
+
+/// Writes each of `rows` by `row`, many at once.
+fn write_rows(
+    out: &mut impl Write,
+    rows: &[Row],
+    row: impl Fn(&Row, &mut String) + Sync,
+) -> io::Result<()> {
+    let chunk_text = |rows: &[Row]| {
+        let mut text = String::new();
+        for it in rows {
+            row(it, &mut text);
+        }
+        text
+    };
+    for rows in rows.chunks(BLOCK) {
+        let texts: Vec<_> = rows.par_chunks(CHUNK).map(chunk_text).collect();
+        texts.iter().try_for_each(|it| out.write_all(it.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// A number in thousands, with the letter of their power.
+fn scaled(mut n: u64) -> (u64, char) {
+    let mut unit = ' ';
+    for letter in ['K', 'M', 'G'] {
+        if n <= 1000 {
+            break;
+        }
+        n /= 1000;
+        unit = letter;
+    }
+    (n, unit)
+}

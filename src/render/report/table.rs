@@ -1,0 +1,256 @@
+//! Columns: headings, widths, and the text of a row.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::io;
+
+use super::Style;
+use crate::profile::Accumulate;
+use crate::profile::Column;
+use crate::profile::Histogram;
+use crate::profile::Plan;
+use crate::profile::Row;
+use crate::render::escape::escape;
+use crate::replay::resolved::CommId;
+use crate::replay::resolved::Resolved;
+
+/// Digits of an address in full.
+const ADDR_DIGITS: usize = 16;
+
+/// The columns of one event's report.
+pub(super) struct Table<'a> {
+    resolved: &'a Resolved,
+    columns: Vec<Shown>,
+    separator: Option<&'a str>,
+    /// The period that shares are shares of.
+    base: u64,
+    children: Children,
+}
+
+/// Whether rows know the weight of what they called.
+enum Children {
+    Known,
+    Unknown,
+}
+
+/// A column that is shown.
+struct Shown {
+    column: Column,
+    heading: &'static str,
+    width: usize,
+    /// Whether it is padded at its end, as all are but the last.
+    is_padded: bool,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(
+        resolved: &'a Resolved,
+        plan: &'a Plan,
+        histogram: &Histogram,
+        style: &'a Style,
+    ) -> Self {
+        let lens = Lens::new(resolved, &histogram.rows);
+        let last = plan.columns.last().copied();
+        let shown = |column: Column| {
+            let heading = heading(column, plan);
+            let len = match column {
+                Column::Children | Column::Overhead => 8,
+                Column::Samples | Column::Period => 12,
+                Column::Comm => lens.comm,
+                Column::Pid | Column::Tid => lens.comm + 8,
+                Column::Cpu => 3,
+                Column::Dso if style.separator.is_some() || !plan.filter.dsos.is_empty() => {
+                    lens.dso
+                }
+                Column::Dso => lens.dso.max(if lens.has_unresolved { ADDR_DIGITS } else { 0 }),
+                Column::Symbol if lens.has_unresolved => lens.symbol.max(ADDR_DIGITS + 6),
+                Column::Symbol => lens.symbol,
+            };
+            Shown {
+                column,
+                heading,
+                width: len.max(heading.len()),
+                is_padded: last != Some(column),
+            }
+        };
+        let columns = plan.columns.iter().copied().filter(|&it| plan.shows(it)).map(shown);
+        Self {
+            resolved,
+            columns: columns.collect(),
+            separator: style.separator.as_deref(),
+            base: histogram.totals.base(plan.percentage),
+            children: match plan.accumulate {
+                Accumulate::Callers => Children::Known,
+                Accumulate::Nothing => Children::Unknown,
+            },
+        }
+    }
+
+    /// Writes the headings, underlined where columns are padded.
+    pub(super) fn headings(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let between = self.separator.unwrap_or("  ");
+        let heading = |it: &Shown| {
+            let Shown { heading, width, .. } = *it;
+            if it.column.is_key() {
+                format!("{heading:<width$}")
+            } else {
+                format!("{heading:>width$}")
+            }
+        };
+        let headings: Vec<_> = self.columns.iter().map(heading).collect();
+        writeln!(out, "# {}", headings.join(between))?;
+        if self.separator.is_none() {
+            let lines: Vec<_> = self.columns.iter().map(|it| ".".repeat(it.width)).collect();
+            writeln!(out, "# {}\n#", lines.join(between))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the line of a row.
+    pub(super) fn row(&self, row: &Row, text: &mut String) {
+        for (idx, shown) in self.columns.iter().enumerate() {
+            match self.separator {
+                None => text.push_str("  "),
+                Some(separator) if idx != 0 => text.push_str(separator),
+                Some(_) => {}
+            }
+            let start = text.len();
+            self.cell(row, shown, text);
+            let len = text.len() - start;
+            if shown.is_padded && len < shown.width {
+                text.extend(std::iter::repeat_n(' ', shown.width - len));
+            }
+        }
+        text.push('\n');
+    }
+
+    fn cell(&self, row: &Row, shown: &Shown, text: &mut String) {
+        let width = shown.width;
+        let start = text.len();
+        match shown.column {
+            Column::Children => match self.children {
+                Children::Known => self.share(row.children_period, width, text),
+                Children::Unknown => push(text, format_args!(" {:>1$}", "N/A", width - 1)),
+            },
+            Column::Overhead => self.share(row.period, width, text),
+            Column::Samples => self.number(row.n_samples, width, text),
+            Column::Period => self.number(row.period, width, text),
+            Column::Comm => cut(text, &self.comm(row.comm), width),
+            Column::Dso => {
+                let dso = row.dso.and_then(|it| self.resolved.dsos.get(it.0 as usize));
+                cut(
+                    text,
+                    &dso.map_or("[unknown]".into(), |it| escape(it.short_name.as_bytes())),
+                    width,
+                );
+            }
+            Column::Symbol => {
+                push(text, format_args!("[{}] ", row.level.letter()));
+                let symbol = row.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
+                match symbol {
+                    Some(symbol) => text.push_str(&escape(symbol.name.as_bytes())),
+                    // C's `%#.16llx`, which leaves the prefix away from zero.
+                    None if row.addr.0 == 0 => push(text, format_args!("{:0>1$}", 0, ADDR_DIGITS)),
+                    None => push(text, format_args!("{:#018x}", row.addr.0)),
+                }
+            }
+            Column::Pid | Column::Tid => {
+                push(text, format_args!("{:>7}:", row.tid));
+                cut(text, &self.comm(row.last_comm), width.max(8) - 8);
+            }
+            Column::Cpu => match row.cpu {
+                Some(cpu) => push(text, format_args!("{cpu:03}")),
+                None => text.push_str("-001"),
+            },
+        }
+        if let Some(separator) = self.separator.and_then(|it| it.chars().next())
+            && shown.column.is_key()
+        {
+            let cell = text.split_off(start);
+            text.extend(cell.chars().map(|it| if it == separator { '.' } else { it }));
+        }
+    }
+
+    fn share(&self, period: u64, width: usize, text: &mut String) {
+        let share = if self.base == 0 { 0.0 } else { 100.0 * period as f64 / self.base as f64 };
+        let width = if self.separator.is_some() { 1 } else { width - 2 };
+        push(text, format_args!(" {share:width$.2}%"));
+    }
+
+    fn number(&self, n: u64, width: usize, text: &mut String) {
+        let width = if self.separator.is_some() { 1 } else { width - 1 };
+        push(text, format_args!(" {n:width$}"));
+    }
+
+    fn comm(&self, CommId(id): CommId) -> Cow<'a, str> {
+        escape(self.resolved.comms.get(id as usize).map_or(&[], Vec::as_slice))
+    }
+}
+
+/// The lengths of the longest names, in bytes.
+#[derive(Default)]
+struct Lens {
+    comm: usize,
+    dso: usize,
+    /// With the privilege level in front.
+    symbol: usize,
+    has_unresolved: bool,
+}
+
+impl Lens {
+    fn new(resolved: &Resolved, rows: &[Row]) -> Self {
+        let mut comms = vec![false; resolved.comms.len()];
+        let mut dsos = vec![false; resolved.dsos.len()];
+        let mut symbols = vec![false; resolved.symbols.len()];
+        let mut lens = Self::default();
+        for row in rows.iter().filter(|it| it.is_shown) {
+            comms[row.last_comm.0 as usize] = true;
+            if let Some(dso) = row.dso {
+                dsos[dso.0 as usize] = true;
+            }
+            match row.symbol {
+                Some(symbol) => symbols[symbol.0 as usize] = true,
+                None => lens.has_unresolved = true,
+            }
+        }
+        lens.comm = longest(&comms, &resolved.comms, |it| escape(it).len());
+        lens.dso = longest(&dsos, &resolved.dsos, |it| escape(it.short_name.as_bytes()).len());
+        lens.symbol =
+            longest(&symbols, &resolved.symbols, |it| escape(it.name.as_bytes()).len() + 4);
+        lens
+    }
+}
+
+fn longest<T>(is_used: &[bool], items: &[T], len: impl Fn(&T) -> usize) -> usize {
+    let used = is_used.iter().zip(items).filter(|&(&is_used, _)| is_used);
+    used.map(|(_, item)| len(item)).max().unwrap_or(0)
+}
+
+fn heading(column: Column, plan: &Plan) -> &'static str {
+    match column {
+        Column::Children => "Children",
+        Column::Overhead if plan.overhead_is_self => "Self",
+        Column::Overhead => "Overhead",
+        Column::Samples => "Samples",
+        Column::Period => "Period",
+        Column::Comm => "Command",
+        Column::Dso => "Shared Object",
+        Column::Symbol => "Symbol",
+        Column::Pid => "    Pid:Command",
+        Column::Tid => "    Tid:Command",
+        Column::Cpu => "CPU",
+    }
+}
+
+fn push(text: &mut String, args: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _written = text.write_fmt(args);
+}
+
+/// Adds `name`, cut or padded to `width` bytes, as C's `%-*.*s` does; never half a character.
+fn cut(text: &mut String, name: &str, width: usize) {
+    let len = (0..=width).rev().find(|&it| name.is_char_boundary(it)).unwrap_or(0);
+    let len = if name.len() <= width { name.len() } else { len };
+    text.push_str(&name[..len]);
+    text.extend(std::iter::repeat_n(' ', width - len));
+}
