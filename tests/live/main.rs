@@ -6,6 +6,8 @@ mod demo;
 #[cfg(test)]
 mod loading;
 #[cfg(test)]
+mod naming;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 #[allow(dead_code, reason = "not all props are in a play yet")]
