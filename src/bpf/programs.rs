@@ -132,7 +132,7 @@ impl Programs {
 
     /// Asks for the program `id`, unless it is known, and keeps what there is.
     pub fn fetch(&mut self, id: ProgId) {
-        if self.by_id.contains_key(&id) {
+        if self.get(id).is_some() {
             return;
         }
         match self.ask(id) {
@@ -188,9 +188,9 @@ impl Programs {
         self.by_id.values()
     }
 
-    /// Whether the program `id` is known.
-    pub fn contains(&self, id: ProgId) -> bool {
-        self.by_id.contains_key(&id)
+    /// The program `id`, if it is known.
+    pub fn get(&self, id: ProgId) -> Option<&Program> {
+        self.by_id.get(&id)
     }
 
     /// The raw BTF of the programs, each object once, by rising id.

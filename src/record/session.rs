@@ -507,7 +507,9 @@ impl Session<'_> {
         if let Some(late) = late {
             let known = self.programs.get_or_insert_default();
             if self.config.compat != Compat::Perf6_1 {
-                let new = late.programs.iter().filter(|it| !known.contains(it.id()));
+                let new = late.programs.iter().filter(|it| {
+                    known.get(it.id()).is_none_or(|known| known.metadata().is_empty())
+                });
                 new.for_each(|it| synth.metadata(it));
             }
             known.merge(late.programs);
