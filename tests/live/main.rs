@@ -10,5 +10,6 @@ mod naming;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
-#[allow(dead_code, reason = "not all props are in a play yet")]
+mod recording;
+#[cfg(test)]
 mod stage;

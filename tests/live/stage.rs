@@ -20,19 +20,27 @@ pub(crate) enum Need {
     Peer,
 }
 
+impl Need {
+    /// What is missing of it, and the variable of the environment under which that is a failure.
+    fn lack(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Root => (!nix::unistd::geteuid().is_root()).then_some(("root", "BPFPERF_LIVE")),
+            Self::Peer => {
+                peer().is_none().then_some(("a perf, as `cargo xtask peer` lays one", "CI"))
+            }
+        }
+    }
+}
+
 /// Whether a test may go on: `false` is a skip, which has been told.
 ///
-/// Under `BPFPERF_LIVE=1` nothing skips.
+/// Under `BPFPERF_LIVE=1` nothing skips but for a peer that cannot be had, and in CI not even that.
 #[track_caller]
 pub(crate) fn may_run(needs: &[Need]) -> bool {
-    let missing = needs.iter().find_map(|need| match need {
-        Need::Root => (!nix::unistd::geteuid().is_root()).then_some("root"),
-        Need::Peer => peer().is_none().then_some("a perf, as `cargo xtask peer` lays one"),
-    });
-    let Some(missing) = missing else { return true };
-    let is_asked_for = env::var_os("BPFPERF_LIVE").is_some_and(|it| it == "1");
-    assert!(!is_asked_for, "this test needs {missing}, and BPFPERF_LIVE=1 lets none skip");
-    println!("skipped: this test needs {missing}");
+    let Some((lack, variable)) = needs.iter().find_map(|need| need.lack()) else { return true };
+    let is_asked_for = env::var_os(variable).is_some_and(|it| !it.is_empty() && it != "0");
+    assert!(!is_asked_for, "this test needs {lack}, and under {variable} it may not skip");
+    println!("skipped: this test needs {lack}");
     false
 }
 

@@ -1,0 +1,139 @@
+//! BPF programs in a recording of one command, whoever loads them and however long they stay.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::stage::Background;
+use crate::stage::Need;
+use crate::stage::bpfperf;
+use crate::stage::demo;
+use crate::stage::demo_path;
+use crate::stage::may_run;
+use crate::stage::output_of;
+use crate::stage::peer;
+use crate::stage::stdout_of;
+use crate::stage::told;
+
+/// The function of the demo's program that costs most.
+const HOT: &str = "_demo_hash";
+
+/// Checks that `recording` names the program, as we read it and as the peer does.
+#[track_caller]
+fn check(recording: &Path) {
+    let fields = ["script", "-F", "ip,sym", "-i"];
+    let ours = stdout_of(bpfperf().args(fields).arg(recording));
+    check_frames(&ours);
+    if let Some(perf) = peer() {
+        let mut perf = Command::new(perf);
+        check_frames(&stdout_of(perf.args(fields).arg(recording)));
+    }
+}
+
+/// Of the samples in the kernel, some are in the program, and fewer than one in a hundred nowhere.
+#[track_caller]
+fn check_frames(script: &str) {
+    let kernel: Vec<&str> =
+        script.lines().map(str::trim).filter(|it| it.starts_with("ffff")).collect();
+    let n_hot = kernel.iter().filter(|it| it.ends_with(HOT)).count();
+    let n_unknown = kernel.iter().filter(|it| it.ends_with("[unknown]")).count();
+    assert!(n_hot > 10, "{n_hot} of {} samples are in the program", kernel.len());
+    assert!(n_unknown * 100 <= kernel.len(), "{n_unknown} of {} are unknown", kernel.len());
+}
+
+#[test]
+fn a_program_attached_before_is_named() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = demo();
+    record.arg("load-before").arg(env!("CARGO_BIN_EXE_bpfperf"));
+    record.args(["record", "-o"]).arg(&recording).arg("--");
+    stdout_of(record.arg(demo_path()).args(["spin", "1"]));
+    check(&recording);
+}
+
+#[test]
+fn a_program_that_another_task_attaches_and_detaches_meanwhile_is_named() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let other = thread::spawn(|| {
+        thread::sleep(Duration::from_secs(1));
+        stdout_of(demo().args(["attach-for", "1", "0"]));
+    });
+    let mut record = bpfperf();
+    record.args(["record", "-o"]).arg(&recording).arg("--").arg(demo_path()).args(["spin", "3.5"]);
+    let output = output_of(&mut record);
+    assert!(output.status.success(), "{}", told(&record, &output));
+    other.join().unwrap();
+    check(&recording);
+}
+
+#[test]
+fn a_process_that_runs_already_is_recorded_and_goes_on() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let workload = Background::start(demo().args(["run", "60"]));
+    assert!(workload.said.starts_with("attached "), "{}", workload.said);
+    let pid = workload.pid().to_string();
+    let mut record = bpfperf();
+    record.args(["record", "-p", &pid, "-o"]).arg(&recording).args(["--", "sleep", "1"]);
+    stdout_of(&mut record);
+    check(&recording);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    assert!(!status.contains("State:\tZ"), "the workload ended with the recording");
+}
+
+#[test]
+fn perf_reads_a_recording_without_a_word() {
+    if !may_run(&[Need::Root, Need::Peer]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-a", "-g", "-o"]).arg(&recording).arg("--");
+    stdout_of(record.arg(demo_path()).args(["run", "0.5"]));
+    for args in [&["script"][..], &["report", "--stdio"], &["report", "--header-only", "-I"]] {
+        let mut perf = Command::new(peer().unwrap());
+        perf.args(args).arg("--no-inline").arg("-i").arg(&recording);
+        let output = output_of(&mut perf);
+        assert!(output.status.success(), "{}", told(&perf, &output));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{perf:?}");
+    }
+}
+
+#[test]
+fn metadata_of_each_function_is_in_the_recording() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-o"]).arg(&recording).arg("--");
+    stdout_of(record.arg(demo_path()).args(["run", "0.3"]));
+    let events = stdout_of(bpfperf().args(["script", "--show-bpf-events", "-i"]).arg(&recording));
+    for function in ["_demo_sys_enter", HOT] {
+        let mut lines = events.lines().skip_while(|line| {
+            !(line.starts_with("PERF_RECORD_BPF_METADATA") && line.ends_with(function))
+        });
+        assert!(lines.next().is_some(), "no metadata of {function}");
+        let entries: Vec<&str> = lines.take(3).map(str::trim).collect();
+        let want = [
+            "entry 0:                owner = \"bpfperf\"",
+            "entry 1:              purpose = \"demo: a program that costs CPU\"",
+            "entry 2:              version = 1",
+        ];
+        assert_eq!(entries, want, "metadata of {function}");
+    }
+}
