@@ -51,27 +51,15 @@ pub fn resolve(
     keep: Keep,
     max_frames: usize,
 ) -> Result<Resolved, Error> {
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let n_threads = n_threads.min(index.chunks.len()).max(1);
     let next = AtomicUsize::new(0);
-    let work = || -> Result<Worker<'_>, Error> {
+    let workers = rayon::broadcast(|_| {
         let mut worker = Worker::new(recording, index, keep, max_frames);
         while let Some(chunk) = index.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             worker.chunk(input, *chunk)?;
         }
         Ok(worker)
-    };
-    let workers = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..n_threads).map(|_| scope.spawn(work)).collect();
-        let mut workers = vec![work()?];
-        for thread in threads {
-            match thread.join() {
-                Ok(worker) => workers.push(worker?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok::<_, Error>(workers)
-    })?;
+    });
+    let workers = workers.into_iter().collect::<Result<Vec<Worker<'_>>, Error>>()?;
     Ok(merge(workers, recording, index, names))
 }
 

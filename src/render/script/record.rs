@@ -8,6 +8,7 @@ use crate::perfdata::MmapId;
 use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::SampleId;
+use crate::perfdata::SampleType;
 use crate::perfdata::UserRecord;
 use crate::perfdata::misc;
 use crate::render::escape::escape;
@@ -16,6 +17,7 @@ use crate::units::FileOffset;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::Fields;
 use super::line::Formatter;
 use super::line::Prefix;
 
@@ -55,7 +57,9 @@ impl Formatter<'_> {
         let moment = Moment { time, position: at.0 };
         let known = self.task(task.0, task.1, moment);
         let fields = self.fields(idx);
-        let prefix = Prefix { fields, task, cpu: id.cpu, time, has_chain: false };
+        let has_chain = fields.contains(Fields::IP)
+            && event.attr.sample_type.contains(SampleType::CALLCHAIN);
+        let prefix = Prefix { fields, task, cpu: id.cpu, time, has_chain };
         self.prefix(&prefix, known, out);
         describe(header, &record, out);
         out.push(b'\n');
