@@ -22,6 +22,7 @@ use super::Frame;
 use super::Index;
 use super::resolved::Dso;
 use super::resolved::DsoId;
+use super::resolved::Level;
 use super::resolved::Location;
 use super::resolved::Resolved;
 use super::resolved::Symbol;
@@ -66,6 +67,8 @@ pub struct Names<'a> {
     module_of: Vec<u32>,
     modules: Vec<Module>,
     ksymbol_dsos: Vec<Dso>,
+    /// The module of the kernel itself.
+    kernel_dso: Option<usize>,
     kernel: OnceLock<Option<(LocalKernel, u64)>>,
 }
 
@@ -168,13 +171,16 @@ impl<'a> Names<'a> {
             })
             .collect();
         let kernel = OnceLock::new();
-        Self { index, sources, module_of, modules, ksymbol_dsos, kernel }
+        let kernel_dso =
+            modules.iter().position(|it: &Module| matches!(it.kind, ModuleKind::Kernel));
+        Self { index, sources, module_of, modules, ksymbol_dsos, kernel_dso, kernel }
     }
 
     /// What `frame` is called.
     pub fn name(&self, frame: &Frame) -> Name<'_> {
-        let Frame { ip, owner, level: _ } = *frame;
+        let Frame { ip, owner, level } = *frame;
         match owner {
+            None if level == Level::Kernel => self.beyond_kernel_map(ip),
             None => Name { dso: None, addr: ip, symbol: None },
             Some(Owner::Ksymbol(idx)) => {
                 let ksymbol = self.index.timeline.ksymbol(idx);
@@ -196,6 +202,13 @@ impl<'a> Names<'a> {
                 Name { dso: Some(&module.dso), addr, symbol }
             }
         }
+    }
+
+    /// The kernel's map ends with its text, but code stands behind it too, that of the start-up.
+    fn beyond_kernel_map(&self, ip: Addr) -> Name<'_> {
+        let symbol = self.kernel_symbol(ip, None).filter(|_| self.kernel_dso.is_some());
+        let dso = self.kernel_dso.filter(|_| symbol.is_some());
+        Name { dso: dso.map(|idx| &self.modules[idx].dso), addr: ip, symbol }
     }
 
     fn symbol<'s>(&'s self, module: &'s Module, ip: Addr, addr: Addr) -> Option<SymbolName<'s>> {
@@ -236,7 +249,7 @@ impl<'a> Names<'a> {
         let at = Addr(ip.0.wrapping_sub(*delta));
         let kallsyms = &kernel.kallsyms;
         let idx = kallsyms.find(at)?;
-        if module.is_some() && kallsyms.module(idx) != module {
+        if kallsyms.module(idx) != module {
             return None;
         }
         let symbol = kallsyms.symbol(idx)?;

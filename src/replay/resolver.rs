@@ -100,11 +100,15 @@ impl<'t> Resolver<'t> {
     ) {
         let start = frames.len();
         let mut cpumode = misc::USER;
+        let mut is_in_kernel = false;
         for ip in raw.iter() {
             if ip >= CONTEXT_MAX {
                 cpumode = match ip {
                     CONTEXT_HV => misc::HYPERVISOR,
-                    CONTEXT_KERNEL => misc::KERNEL,
+                    CONTEXT_KERNEL => {
+                        is_in_kernel = true;
+                        misc::KERNEL
+                    }
                     CONTEXT_USER => misc::USER,
                     _ => {
                         frames.truncate(start);
@@ -116,7 +120,11 @@ impl<'t> Resolver<'t> {
             if frames.len() - start == max_frames {
                 return;
             }
-            frames.push(self.frame(task, cpumode, ip, moment));
+            let mut frame = self.frame(task, cpumode, ip, moment);
+            if frame.owner.is_none() && is_in_kernel && cpumode == misc::USER {
+                frame.owner = self.timeline.user_before_exec(&task.process, ip);
+            }
+            frames.push(frame);
         }
     }
 }

@@ -75,6 +75,8 @@ pub enum Fact {
         end: u64,
         /// What it maps.
         mapping: Mapping,
+        /// Whether it is the vDSO, the last that exec maps before the new program runs.
+        is_vdso: bool,
     },
     /// A thread has a name.
     Comm {
@@ -123,6 +125,15 @@ pub struct Timeline {
 struct Generation {
     from: Moment,
     space: u32,
+    exec: Option<Exec>,
+}
+
+/// The time within exec: the old program's mappings are gone, but a thread that is still in the
+/// kernel has its registers, and so frames in them.
+#[derive(Clone, Copy, Debug)]
+struct Exec {
+    old_space: u32,
+    until: Moment,
 }
 
 /// An address space: what was mapped in it, over what it had from its parent at its beginning.
@@ -136,6 +147,8 @@ struct Space {
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessAt {
     space: Option<u32>,
+    /// Within exec, what the process was before.
+    before_exec: Option<(u32, Moment)>,
     /// Distinguishes states: equal versions resolve every address alike.
     pub version: [u32; 4],
     /// From when on this holds.
@@ -214,18 +227,30 @@ impl Timeline {
         }
         let Some(generation) = idx.checked_sub(1).map(|idx| generations[idx]) else {
             let version = [u32::MAX, 0, kernel_version, maps_version];
-            return ProcessAt { space: None, version, from, until };
+            return ProcessAt { space: None, before_exec: None, version, from, until };
         };
         let (own_version, own_from, own_until) =
             self.spaces[generation.space as usize].own.version(moment);
         narrow(&mut from, &mut until, (own_from.max(generation.from), own_until));
         let version = [generation.space, own_version, kernel_version, maps_version];
-        ProcessAt { space: Some(generation.space), version, from, until }
+        let exec = generation.exec.filter(|exec| moment < exec.until);
+        let before_exec = exec.map(|exec| (exec.old_space, generation.from));
+        until = exec.map_or(until, |exec| until.min(exec.until));
+        ProcessAt { space: Some(generation.space), before_exec, version, from, until }
     }
 
     /// Who owns the user address `addr` in `process` at `moment`.
     pub fn user(&self, process: &ProcessAt, addr: u64, moment: Moment) -> Option<Owner> {
-        let mut at = (process.space?, moment);
+        self.in_space((process.space?, moment), addr)
+    }
+
+    /// Who owned the user address `addr` just before the exec that `process` is in: what the
+    /// caller of a thread that is still in the kernel may be.
+    pub fn user_before_exec(&self, process: &ProcessAt, addr: u64) -> Option<Owner> {
+        self.in_space(process.before_exec?, addr)
+    }
+
+    fn in_space(&self, mut at: (u32, Moment), addr: u64) -> Option<Owner> {
         loop {
             let space = &self.spaces[at.0 as usize];
             if let Some(span) = space.own.find(addr, at.1) {
@@ -283,7 +308,7 @@ impl Builder {
         }
         for fact in late {
             match fact {
-                Fact::Map { pid: Some(pid), start, end, mapping } => {
+                Fact::Map { pid: Some(pid), start, end, mapping, .. } => {
                     let owner = this.mapping_id(mapping);
                     this.late_maps.entry(pid).or_default().push((start, end, owner));
                 }
@@ -305,18 +330,27 @@ impl Builder {
 
     fn apply(&mut self, now: Moment, fact: Fact) {
         match fact {
-            Fact::Map { pid: None, start, end, mapping } => {
+            Fact::Map { pid: None, start, end, mapping, .. } => {
                 let owner = self.mapping_id(mapping);
                 self.kernel_maps.cover(start, end, now, owner);
             }
-            Fact::Map { pid: Some(pid), start, end, mapping } => {
+            Fact::Map { pid: Some(pid), start, end, mapping, is_vdso } => {
                 let owner = self.mapping_id(mapping);
                 let space = self.space_of(pid);
                 self.spaces[space as usize].own.cover(start, end, now, owner);
+                let generation = self.processes.get_mut(&pid).and_then(|it| it.last_mut());
+                if is_vdso && let Some(exec) = generation.and_then(|it| it.exec.as_mut()) {
+                    exec.until = exec.until.min(now);
+                }
             }
             Fact::Comm { pid, tid, comm, is_exec } => {
                 if is_exec {
+                    let old_space = self.space_of(pid);
                     self.begin_generation(pid, now, None);
+                    let generation = self.processes.get_mut(&pid).and_then(|it| it.last_mut());
+                    if let Some(generation) = generation {
+                        generation.exec = Some(Exec { old_space, until: Moment::END });
+                    }
                 }
                 self.threads.entry(tid).or_default().push((now, comm));
             }
@@ -370,7 +404,7 @@ impl Builder {
             }
         }
         let idx = narrow(self.spaces.len());
-        generations.push(Generation { from: now, space: idx });
+        generations.push(Generation { from: now, space: idx, exec: None });
         self.spaces.push(space);
         idx
     }
@@ -448,7 +482,7 @@ mod tests {
             is_kernel: false,
             is_executable: true,
         };
-        Fact::Map { pid: Some(pid), start, end: start + 0x1000, mapping }
+        Fact::Map { pid: Some(pid), start, end: start + 0x1000, mapping, is_vdso: false }
     }
 
     fn fork(pid: Pid, ppid: Pid) -> Fact {
@@ -499,6 +533,30 @@ mod tests {
         check(&timeline, SHELL, 0x8000, 3, Some(2));
         assert_eq!(timeline.comm(Tid(10), at(1)), (None, Moment::START, at(2)));
         assert_eq!(timeline.comm(Tid(10), at(2)), (Some(CommId(7)), at(2), Moment::END));
+    }
+
+    #[test]
+    fn within_exec_the_old_program_is_known_to_who_is_still_in_the_kernel() {
+        let mut vdso = map(SHELL, 0x9000, 3);
+        if let Fact::Map { is_vdso, .. } = &mut vdso {
+            *is_vdso = true;
+        }
+        let facts = vec![
+            (at(1), map(SHELL, 0x1000, 1)),
+            (at(2), comm(SHELL, 7, true)),
+            (at(3), map(SHELL, 0x8000, 2)),
+            (at(4), vdso),
+        ];
+        let timeline = Timeline::new(facts, vec![]);
+        let before = |time| {
+            let process = timeline.process(SHELL, at(time));
+            assert!(process.from <= at(time) && at(time) < process.until);
+            timeline.user_before_exec(&process, 0x1000)
+        };
+        assert_eq!(before(1), None);
+        assert_eq!(before(2), Some(Owner::Mapping(0)));
+        assert_eq!(before(3), Some(Owner::Mapping(0)));
+        assert_eq!(before(4), None);
     }
 
     #[test]

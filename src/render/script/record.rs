@@ -57,8 +57,10 @@ impl Formatter<'_> {
         let moment = Moment { time, position: at.0 };
         let known = self.task(task.0, task.1, moment);
         let fields = self.fields(idx);
-        let has_chain = fields.contains(Fields::IP)
-            && event.attr.sample_type.contains(SampleType::CALLCHAIN);
+        let has_chain =
+            fields.contains(Fields::IP) && event.attr.sample_type.contains(SampleType::CALLCHAIN);
+        // perf shows whom the record is about by name, and who wrote it by number.
+        let task = (sample_pid, sample_tid);
         let prefix = Prefix { fields, task, cpu: id.cpu, time, has_chain };
         self.prefix(&prefix, known, out);
         describe(header, &record, out);
