@@ -370,9 +370,9 @@ impl Pass<'_> {
             is_executable,
         };
         let end = start.0.saturating_add(len);
-        let is_vdso = path == b"[vdso]";
+
         let pid = (!is_kernel).then_some(pid);
-        Some(Fact::Map { pid, start: start.0, end, mapping, is_vdso })
+        Some(Fact::Map { pid, start: start.0, end, mapping })
     }
 
     fn comm(&mut self, comm: &[u8]) -> CommId {

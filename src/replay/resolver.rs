@@ -100,13 +100,13 @@ impl<'t> Resolver<'t> {
     ) {
         let start = frames.len();
         let mut cpumode = misc::USER;
-        let mut is_in_kernel = false;
+        let mut came_by_kernel = false;
         for ip in raw.iter() {
             if ip >= CONTEXT_MAX {
                 cpumode = match ip {
                     CONTEXT_HV => misc::HYPERVISOR,
                     CONTEXT_KERNEL => {
-                        is_in_kernel = true;
+                        came_by_kernel = true;
                         misc::KERNEL
                     }
                     CONTEXT_USER => misc::USER,
@@ -121,8 +121,11 @@ impl<'t> Resolver<'t> {
                 return;
             }
             let mut frame = self.frame(task, cpumode, ip, moment);
-            if frame.owner.is_none() && is_in_kernel && cpumode == misc::USER {
-                frame.owner = self.timeline.user_before_exec(&task.process, ip);
+            if cpumode == misc::USER && came_by_kernel {
+                // Where the thread entered the kernel: of the old program while exec lasts.
+                let before_exec = || self.timeline.user_before_exec(&task.process, ip);
+                frame.owner = frame.owner.or_else(before_exec);
+                came_by_kernel = false;
             }
             frames.push(frame);
         }

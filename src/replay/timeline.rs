@@ -75,8 +75,6 @@ pub enum Fact {
         end: u64,
         /// What it maps.
         mapping: Mapping,
-        /// Whether it is the vDSO, the last that exec maps before the new program runs.
-        is_vdso: bool,
     },
     /// A thread has a name.
     Comm {
@@ -125,15 +123,8 @@ pub struct Timeline {
 struct Generation {
     from: Moment,
     space: u32,
-    exec: Option<Exec>,
-}
-
-/// The time within exec: the old program's mappings are gone, but a thread that is still in the
-/// kernel has its registers, and so frames in them.
-#[derive(Clone, Copy, Debug)]
-struct Exec {
-    old_space: u32,
-    until: Moment,
+    /// If it began by exec, what the process was before.
+    before_exec: Option<u32>,
 }
 
 /// An address space: what was mapped in it, over what it had from its parent at its beginning.
@@ -147,7 +138,7 @@ struct Space {
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessAt {
     space: Option<u32>,
-    /// Within exec, what the process was before.
+    /// If it came about by exec, what it was just before.
     before_exec: Option<(u32, Moment)>,
     /// Distinguishes states: equal versions resolve every address alike.
     pub version: [u32; 4],
@@ -233,9 +224,7 @@ impl Timeline {
             self.spaces[generation.space as usize].own.version(moment);
         narrow(&mut from, &mut until, (own_from.max(generation.from), own_until));
         let version = [generation.space, own_version, kernel_version, maps_version];
-        let exec = generation.exec.filter(|exec| moment < exec.until);
-        let before_exec = exec.map(|exec| (exec.old_space, generation.from));
-        until = exec.map_or(until, |exec| until.min(exec.until));
+        let before_exec = generation.before_exec.map(|space| (space, generation.from));
         ProcessAt { space: Some(generation.space), before_exec, version, from, until }
     }
 
@@ -244,8 +233,9 @@ impl Timeline {
         self.in_space((process.space?, moment), addr)
     }
 
-    /// Who owned the user address `addr` just before the exec that `process` is in: what the
-    /// caller of a thread that is still in the kernel may be.
+    /// Who owned the user address `addr` just before the exec from which `process` came.
+    ///
+    /// A thread that is still in the kernel, within exec, has the registers of the old program.
     pub fn user_before_exec(&self, process: &ProcessAt, addr: u64) -> Option<Owner> {
         self.in_space(process.before_exec?, addr)
     }
@@ -308,7 +298,7 @@ impl Builder {
         }
         for fact in late {
             match fact {
-                Fact::Map { pid: Some(pid), start, end, mapping, .. } => {
+                Fact::Map { pid: Some(pid), start, end, mapping } => {
                     let owner = this.mapping_id(mapping);
                     this.late_maps.entry(pid).or_default().push((start, end, owner));
                 }
@@ -330,18 +320,14 @@ impl Builder {
 
     fn apply(&mut self, now: Moment, fact: Fact) {
         match fact {
-            Fact::Map { pid: None, start, end, mapping, .. } => {
+            Fact::Map { pid: None, start, end, mapping } => {
                 let owner = self.mapping_id(mapping);
                 self.kernel_maps.cover(start, end, now, owner);
             }
-            Fact::Map { pid: Some(pid), start, end, mapping, is_vdso } => {
+            Fact::Map { pid: Some(pid), start, end, mapping } => {
                 let owner = self.mapping_id(mapping);
                 let space = self.space_of(pid);
                 self.spaces[space as usize].own.cover(start, end, now, owner);
-                let generation = self.processes.get_mut(&pid).and_then(|it| it.last_mut());
-                if is_vdso && let Some(exec) = generation.and_then(|it| it.exec.as_mut()) {
-                    exec.until = exec.until.min(now);
-                }
             }
             Fact::Comm { pid, tid, comm, is_exec } => {
                 if is_exec {
@@ -349,7 +335,7 @@ impl Builder {
                     self.begin_generation(pid, now, None);
                     let generation = self.processes.get_mut(&pid).and_then(|it| it.last_mut());
                     if let Some(generation) = generation {
-                        generation.exec = Some(Exec { old_space, until: Moment::END });
+                        generation.before_exec = Some(old_space);
                     }
                 }
                 self.threads.entry(tid).or_default().push((now, comm));
@@ -404,7 +390,7 @@ impl Builder {
             }
         }
         let idx = narrow(self.spaces.len());
-        generations.push(Generation { from: now, space: idx, exec: None });
+        generations.push(Generation { from: now, space: idx, before_exec: None });
         self.spaces.push(space);
         idx
     }
@@ -482,7 +468,7 @@ mod tests {
             is_kernel: false,
             is_executable: true,
         };
-        Fact::Map { pid: Some(pid), start, end: start + 0x1000, mapping, is_vdso: false }
+        Fact::Map { pid: Some(pid), start, end: start + 0x1000, mapping }
     }
 
     fn fork(pid: Pid, ppid: Pid) -> Fact {
@@ -537,26 +523,15 @@ mod tests {
 
     #[test]
     fn within_exec_the_old_program_is_known_to_who_is_still_in_the_kernel() {
-        let mut vdso = map(SHELL, 0x9000, 3);
-        if let Fact::Map { is_vdso, .. } = &mut vdso {
-            *is_vdso = true;
-        }
         let facts = vec![
             (at(1), map(SHELL, 0x1000, 1)),
             (at(2), comm(SHELL, 7, true)),
             (at(3), map(SHELL, 0x8000, 2)),
-            (at(4), vdso),
         ];
         let timeline = Timeline::new(facts, vec![]);
-        let before = |time| {
-            let process = timeline.process(SHELL, at(time));
-            assert!(process.from <= at(time) && at(time) < process.until);
-            timeline.user_before_exec(&process, 0x1000)
-        };
+        let before = |time| timeline.user_before_exec(&timeline.process(SHELL, at(time)), 0x1000);
         assert_eq!(before(1), None);
         assert_eq!(before(2), Some(Owner::Mapping(0)));
-        assert_eq!(before(3), Some(Owner::Mapping(0)));
-        assert_eq!(before(4), None);
     }
 
     #[test]
