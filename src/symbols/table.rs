@@ -188,7 +188,11 @@ impl Builder {
 
     /// Adds a symbol; one whose name no longer fits into 4 GiB of names is left out.
     pub(super) fn push(&mut self, name: &[u8], new: New) {
-        self.push_str(&String::from_utf8_lossy(name), new);
+        if let Ok(name) = std::str::from_utf8(name) {
+            self.push_str(name, new);
+        } else {
+            self.push_str(&String::from_utf8_lossy(name), new);
+        }
     }
 
     /// As [`Builder::push`], for a name that is known to be text.
@@ -261,14 +265,21 @@ impl Builder {
 
     /// The finished table.
     pub(super) fn build(self, overlap: Overlap) -> SymbolTable {
-        let Self { entries, mut names } = self;
-        let mut serial: Vec<(u32, Entry)> = (0..).zip(entries).collect();
-        serial.sort_by_key(|(_, it)| it.start);
-        let (mut priorities, entries): (Vec<u32>, Vec<Entry>) = serial.into_iter().unzip();
-        if overlap == Overlap::Innermost {
-            priorities = (0..).take(entries.len()).collect();
-        }
-        let ranges = flatten(&entries, &priorities);
+        let Self { mut entries, mut names } = self;
+        let ranges = match overlap {
+            Overlap::Innermost => {
+                entries.sort_by_key(|it| it.start);
+                let priorities: Vec<u32> = (0..).take(entries.len()).collect();
+                flatten(&entries, &priorities)
+            }
+            Overlap::Newest => {
+                let mut numbered: Vec<(u32, Entry)> = (0..).zip(entries).collect();
+                numbered.sort_by_key(|(_, it)| it.start);
+                let priorities: Vec<u32>;
+                (priorities, entries) = numbered.into_iter().unzip();
+                flatten(&entries, &priorities)
+            }
+        };
         names.shrink_to_fit();
         SymbolTable { entries, ranges, names }
     }
@@ -283,38 +294,63 @@ fn page_end(addr: u64) -> u64 {
 /// Cuts overlapping symbols into disjoint ranges: of the symbols that cover an address, the one with
 /// the highest priority has it. `entries` are sorted by start, each with its priority.
 fn flatten(entries: &[Entry], priorities: &[u32]) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::with_capacity(entries.len().saturating_add(1));
-    let mut emit = |start: u64, symbol: u32| match ranges.last_mut() {
-        Some(last) if last.symbol == symbol => {}
-        None if symbol == NONE => {}
-        _ => ranges.push(Range { start, symbol }),
-    };
-    // Those that have started, best first; one that has ended stays until it comes up.
-    let mut open: BinaryHeap<(u32, u32)> = BinaryHeap::new();
-    let end_of = |symbol: u32| entries.get(symbol as usize).map_or(0, |it| it.end);
-    let mut at = 0;
-    let mut advance = |to: u64, open: &mut BinaryHeap<(u32, u32)>| {
-        while at < to {
-            while open.peek().is_some_and(|&(_, it)| end_of(it) <= at) {
-                open.pop();
+    let ranges = Vec::with_capacity(entries.len().saturating_add(1));
+    let mut sweep = Sweep { entries, ranges, open: BinaryHeap::new(), at: 0 };
+    let starts_after = entries.iter().skip(1).map(|it| it.start).chain([u64::MAX]);
+    for (((symbol, entry), &priority), next) in (0..).zip(entries).zip(priorities).zip(starts_after)
+    {
+        sweep.advance(entry.start);
+        if sweep.open.is_empty() && entry.end == next && entry.start != next {
+            // The common case: it overlaps nothing.
+            sweep.emit(symbol);
+            sweep.at = next;
+        } else {
+            sweep.open.push((priority, symbol));
+        }
+    }
+    sweep.advance(entries.iter().map(|it| it.end).max().unwrap_or(0));
+    sweep.emit(NONE);
+    sweep.ranges
+}
+
+/// A walk over the address space, from one start of a symbol to the next.
+struct Sweep<'a> {
+    entries: &'a [Entry],
+    ranges: Vec<Range>,
+    /// The symbols that have started, best first; one that has ended stays until it comes up.
+    open: BinaryHeap<(u32, u32)>,
+    at: u64,
+}
+
+impl Sweep<'_> {
+    /// From here on, addresses belong to `symbol`.
+    fn emit(&mut self, symbol: u32) {
+        match self.ranges.last_mut() {
+            Some(last) if last.symbol == symbol => {}
+            None if symbol == NONE => {}
+            _ => self.ranges.push(Range { start: self.at, symbol }),
+        }
+    }
+
+    fn end_of(&self, symbol: u32) -> u64 {
+        self.entries.get(symbol as usize).map_or(0, |it| it.end)
+    }
+
+    /// Gives all addresses up to `to` to the symbols that have started.
+    fn advance(&mut self, to: u64) {
+        while self.at < to {
+            while self.open.peek().is_some_and(|&(_, it)| self.end_of(it) <= self.at) {
+                self.open.pop();
             }
-            let Some(&(_, top)) = open.peek() else {
-                emit(at, NONE);
+            let Some(&(_, top)) = self.open.peek() else {
+                self.emit(NONE);
                 break;
             };
-            emit(at, top);
-            at = end_of(top).min(to);
+            self.emit(top);
+            self.at = self.end_of(top).min(to);
         }
-        at = at.max(to);
-    };
-    for ((symbol, entry), &priority) in (0..).zip(entries).zip(priorities) {
-        advance(entry.start, &mut open);
-        open.push((priority, symbol));
+        self.at = self.at.max(to);
     }
-    let last = entries.iter().map(|it| it.end).max().unwrap_or(0);
-    advance(last, &mut open);
-    emit(last, NONE);
-    ranges
 }
 
 /// Whether `second` names an address better than `first`, which starts there too and came earlier.
