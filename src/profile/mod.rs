@@ -46,6 +46,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use chain::Chains;
+use filter::Sieve;
 use sites::Sites;
 
 /// What cannot be profiled.
@@ -158,43 +159,68 @@ impl Row {
     }
 }
 
+/// A recording and the plan for it, with what is worked out for each of its locations.
+#[derive(Debug)]
+struct Scope<'a> {
+    resolved: &'a Resolved,
+    plan: &'a Plan,
+    sieve: Sieve<'a>,
+    sites: Sites,
+    chains: Chains,
+}
+
 /// The histograms of `resolved`, one for each event, in the order of the recording.
 ///
 /// # Errors
 ///
 /// [`Error::NoCpu`] where the filter asks for CPUs, and samples do not carry theirs.
 pub fn histograms(resolved: &Resolved, plan: &Plan) -> Result<Vec<Histogram>, Error> {
-    let sites = Sites::new(resolved, plan);
-    let chains = Chains::new(resolved, plan);
-    let mut groups = vec![Vec::new(); resolved.events.len()];
-    let sieve = plan.filter.sieve(resolved);
-    for (idx, group) in (0_u32..).zip(&resolved.groups) {
-        if !plan.filter.cpus.is_empty() && group.cpu.is_none() {
-            let event = resolved.events.get(group.event.0 as usize);
-            return Err(Error::NoCpu { event: event.map_or(String::new(), |it| it.name.clone()) });
+    let scope = Scope {
+        resolved,
+        plan,
+        sieve: plan.filter.sieve(resolved),
+        sites: Sites::new(resolved, plan),
+        chains: Chains::new(resolved, plan),
+    };
+    let groups = scope.groups()?;
+    Ok((0..).map(EventIdx).zip(groups).map(|(event, it)| scope.histogram(event, &it)).collect())
+}
+
+impl Scope<'_> {
+    /// The groups that count, by event, in order of first occurrence.
+    fn groups(&self) -> Result<Vec<Vec<u32>>, Error> {
+        let Self { resolved, plan, sieve, .. } = self;
+        let mut groups = vec![Vec::new(); resolved.events.len()];
+        for (idx, group) in (0_u32..).zip(&resolved.groups) {
+            let event = group.event.0 as usize;
+            if !plan.filter.cpus.is_empty() && group.cpu.is_none() {
+                let name = resolved.events.get(event).map(|it| it.name.clone());
+                return Err(Error::NoCpu { event: name.unwrap_or_default() });
+            }
+            if let Some(groups) = groups.get_mut(event)
+                && sieve.counts(group)
+            {
+                groups.push(idx);
+            }
         }
-        if let Some(groups) = groups.get_mut(group.event.0 as usize)
-            && sieve.counts(group)
-        {
-            groups.push(idx);
-        }
+        Ok(groups)
     }
-    let histogram = |(event, groups): (u32, Vec<u32>)| {
-        let counted = rows::count(resolved, plan, &groups, &sieve, &sites, &chains);
-        let mut rows = rows::finish(resolved, plan, &counted, &sieve, &chains);
+
+    fn histogram(&self, event: EventIdx, groups: &[u32]) -> Histogram {
+        let counted = rows::count(self, groups);
+        let mut rows = rows::finish(self, &counted);
         let totals = totals(&rows);
-        let is_wanted = |row: &Row| row.is_shown && row.is_heavy(plan, &totals);
+        let is_wanted = |row: &Row| row.is_shown && row.is_heavy(self.plan, &totals);
         let wanted: Vec<_> = rows.iter().map(is_wanted).collect();
         let (order, trees) = rayon::join(
-            || order::sorted(resolved, plan, &rows, &counted),
-            || tree::grow(resolved, plan, &counted, &wanted, &totals, &groups, &sites, &chains),
+            || order::sorted(self, &rows, &counted),
+            || tree::grow(self, &counted, &wanted, &totals, groups),
         );
         for (row, tree) in trees {
-            rows[row].tree = tree;
+            rows[row].tree = Some(Box::new(tree));
         }
-        Histogram { event: EventIdx(event), totals, rows: order::apply(rows, &order) }
-    };
-    Ok((0_u32..).zip(groups).map(histogram).collect())
+        Histogram { event, totals, rows: order::apply(rows, &order) }
+    }
 }
 
 fn totals(rows: &[Row]) -> Totals {

@@ -12,6 +12,7 @@ use super::Column;
 use super::Order;
 use super::Plan;
 use super::Row;
+use super::Scope;
 use super::rbtree;
 use super::rows::Counted;
 use crate::replay::resolved::Resolved;
@@ -42,30 +43,54 @@ struct Symbol {
 /// The indices of `rows` in the order in which they are shown.
 ///
 /// Those that the filter does not show come first, as in perf: they shape the tree, too.
-pub(super) fn sorted(
-    resolved: &Resolved,
-    plan: &Plan,
-    rows: &[Row],
-    counted: &Counted,
-) -> Vec<u32> {
+pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<u32> {
+    let Scope { resolved, plan, .. } = scope;
     let keys = keys(resolved, rows, counted);
-    let n_rows = u32::try_from(keys.len()).unwrap_or(u32::MAX);
-    let mut input: Vec<u32> = (0..n_rows).collect();
-    let [a_key, b_key] = [(); 2].map(|()| |idx: u32| &keys[idx as usize]);
-    input.par_sort_unstable_by(|&a, &b| by_keys(plan, a_key(a), b_key(b)));
+    let input = by_what_tells_apart(plan, &keys, counted);
     let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
     let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
     let rank = Rank { order: &order, by_depth: by_depth.then_some(plan.chain_order) };
-    let key = |position: u32| &keys[input[position as usize] as usize];
-    let compare = |a: u32, b: u32| rank.compare(key(a), key(b));
-    let positions = if by_depth {
-        rbtree::sorted(n_rows, compare)
+    let compare = |a: u32, b: u32| rank.compare(&keys[a as usize], &keys[b as usize]);
+    if by_depth {
+        inserted(&input, compare)
     } else {
-        let mut positions: Vec<u32> = (0..n_rows).collect();
-        positions.par_sort_by(|&a, &b| compare(a, b));
-        positions
-    };
-    positions.into_iter().map(|it| input[it as usize]).collect()
+        let mut sorted = input;
+        sorted.par_sort_by(|&a, &b| compare(a, b));
+        sorted
+    }
+}
+
+/// `items` as they come out of a tree that they are inserted into one by one.
+fn inserted(items: &[u32], mut compare: impl FnMut(u32, u32) -> Ordering) -> Vec<u32> {
+    let n_items = u32::try_from(items.len()).unwrap_or(u32::MAX);
+    let positions = rbtree::sorted(n_items, |a, b| compare(items[a as usize], items[b as usize]));
+    positions.into_iter().map(|it| items[it as usize]).collect()
+}
+
+/// All rows, by what tells them apart.
+fn by_what_tells_apart(plan: &Plan, keys: &[Keys], counted: &Counted) -> Vec<u32> {
+    let compare = |a: u32, b: u32| by_keys(plan, &keys[a as usize], &keys[b as usize]);
+    let n_rows = u32::try_from(keys.len()).unwrap_or(u32::MAX);
+    let mut rows: Vec<u32> = (0..n_rows).collect();
+    if is_order(plan, keys) {
+        rows.par_sort_unstable_by(|&a, &b| compare(a, b));
+        return rows;
+    }
+    rows.par_sort_unstable_by_key(|&it| counted.rows[it as usize].1.made());
+    let rows = inserted(&rows, compare);
+    // perf merges rows of the same command name in a second tree, whether there are any or not.
+    if plan.order.contains(&Column::Comm) { inserted(&rows, compare) } else { rows }
+}
+
+/// Whether [`by_keys`] is an order: it is none where addresses lie half the address space apart,
+/// and where symbols are compared by module, and addresses without a symbol are not.
+fn is_order(plan: &Plan, keys: &[Keys]) -> bool {
+    if !plan.order.contains(&Column::Symbol) {
+        return true;
+    }
+    let unnamed = keys.iter().filter(|it| it.symbol.is_none()).map(|it| it.addr.cast_signed());
+    let (first, last) = unnamed.fold((0, 0), |(first, last), it| (it.min(first), it.max(last)));
+    last.checked_sub(first).is_some() && plan.order.contains(&Column::Dso)
 }
 
 /// `rows` in the order of `indices`.
@@ -119,7 +144,7 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
     let compare = |column: &Column| match column {
         Column::Comm => a.comm.cmp(&b.comm),
         Column::Dso => a.dso.cmp(&b.dso),
-        Column::Symbol => by_place(a, b),
+        Column::Symbol => by_place(plan, a, b),
         Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
         Column::Cpu => a.cpu.cmp(&b.cpu),
         Column::Children | Column::Overhead | Column::Samples | Column::Period => Ordering::Equal,
@@ -127,15 +152,17 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
     a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(plan.order.iter().map(compare)))
 }
 
-/// By module and position in it; what has no symbol comes after all that have one.
-fn by_place(a: &Keys, b: &Keys) -> Ordering {
-    match (a.symbol, b.symbol) {
-        (Some(x), Some(y)) => (a.dso, x.start, x.end).cmp(&(b.dso, y.start, y.end)),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        // As signed numbers: perf looks at the sign of the difference.
-        (None, None) => a.addr.cast_signed().cmp(&b.addr.cast_signed()),
+/// By position in the module, and by module where nothing else looks at that; what has no symbol
+/// comes after what has one.
+fn by_place(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
+    let place = |it: &Keys| it.symbol.map_or((1, 0, 0), |it| (0, it.start, it.end));
+    if a.symbol.is_none() && b.symbol.is_none() {
+        // By the sign of the difference, which wraps.
+        return a.addr.wrapping_sub(b.addr).cast_signed().cmp(&0);
     }
+    let by_dso =
+        if plan.order.contains(&Column::Dso) { Ordering::Equal } else { a.dso.cmp(&b.dso) };
+    by_dso.then_with(|| place(a).cmp(&place(b)))
 }
 
 /// The order in which rows are shown.

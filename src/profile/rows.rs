@@ -5,15 +5,11 @@ use rustc_hash::FxHashMap;
 
 use super::Accumulate;
 use super::Column;
-use super::Plan;
 use super::Row;
-use super::chain::Chains;
-use super::filter::Sieve;
-use super::sites::Sites;
+use super::Scope;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Level;
 use crate::replay::resolved::Location;
-use crate::replay::resolved::Resolved;
 
 /// Groups that a worker takes at once, so that small recordings stay on one core.
 const MIN_CHUNK: usize = 2048;
@@ -54,23 +50,16 @@ pub(super) struct Weight {
 }
 
 /// Counts the rows that `groups` (indices, in order of first occurrence) fall on.
-pub(super) fn count(
-    resolved: &Resolved,
-    plan: &Plan,
-    groups: &[u32],
-    sieve: &Sieve<'_>,
-    sites: &Sites,
-    chains: &Chains,
-) -> Counted {
-    let bases = bases(resolved, plan, groups, sieve);
+pub(super) fn count(scope: &Scope<'_>, groups: &[u32]) -> Counted {
+    let bases = bases(scope, groups);
     let chunk = chunk_len(groups.len());
     let parts: Vec<_> = groups
         .par_chunks(chunk)
         .zip(bases.par_chunks(chunk))
         .map(|(groups, bases)| {
-            let mut part = Part::new(sites.len());
+            let mut part = Part::new(scope.sites.len());
             for (&group, &base) in groups.iter().zip(bases) {
-                part.add(resolved, plan, group, base, sieve, sites, chains);
+                part.add(scope, group, base);
             }
             part.shards
         })
@@ -132,6 +121,11 @@ impl Shard {
 }
 
 impl Weight {
+    /// What made the row, in the order in which rows are made.
+    pub(super) fn made(&self) -> (u32, Option<u32>) {
+        (self.first, self.frame)
+    }
+
     /// The most that a branch of the row's graph can weigh.
     pub(super) fn graph_period(&self, accumulate: Accumulate) -> u64 {
         match accumulate {
@@ -166,16 +160,8 @@ impl Part {
         Self { shards, seen: vec![0; n_sites], n_groups: 0 }
     }
 
-    fn add(
-        &mut self,
-        resolved: &Resolved,
-        plan: &Plan,
-        group_idx: u32,
-        base: u32,
-        sieve: &Sieve<'_>,
-        sites: &Sites,
-        chains: &Chains,
-    ) {
+    fn add(&mut self, scope: &Scope<'_>, group_idx: u32, base: u32) {
+        let Scope { resolved, plan, sieve, sites, chains } = scope;
         let group = &resolved.groups[group_idx as usize];
         let chain = chains.of(resolved, group);
         let len = u32::try_from(chain.len()).unwrap_or(u32::MAX);
@@ -222,7 +208,8 @@ impl Part {
 /// For each of `groups` a number that groups share whose rows differ in nothing but the site.
 ///
 /// Samples that the filter shows and those that it does not never share a row.
-fn bases(resolved: &Resolved, plan: &Plan, groups: &[u32], sieve: &Sieve<'_>) -> Vec<u32> {
+fn bases(scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
+    let Scope { resolved, plan, sieve, .. } = scope;
     let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
     let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
     let mut ids = FxHashMap::default();
@@ -241,16 +228,11 @@ fn bases(resolved: &Resolved, plan: &Plan, groups: &[u32], sieve: &Sieve<'_>) ->
 }
 
 /// The rows with everything that their first sample says of them.
-pub(super) fn finish(
-    resolved: &Resolved,
-    plan: &Plan,
-    counted: &Counted,
-    sieve: &Sieve<'_>,
-    chains: &Chains,
-) -> Vec<Row> {
+pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
+    let Scope { resolved, plan, sieve, .. } = scope;
     let row = |(_, weight): &(RowKey, Weight)| {
         let group = &resolved.groups[weight.first as usize];
-        let (location, level) = maker(resolved, group, weight, chains);
+        let (location, level) = maker(scope, group, weight);
         Row {
             period: weight.period,
             children_period: match plan.accumulate {
@@ -279,12 +261,8 @@ pub(super) fn finish(
 /// perf resolves callers by the maps of the process and never finds that they are the kernel's, so
 /// a caller is shown as user code wherever it is; one outside all modules keeps the level of the
 /// frame before (`fill_callchain_info` in `tools/perf/util/callchain.c`).
-fn maker<'a>(
-    resolved: &'a Resolved,
-    group: &Group,
-    weight: &Weight,
-    chains: &Chains,
-) -> (&'a Location, Level) {
+fn maker<'a>(scope: &Scope<'a>, group: &Group, weight: &Weight) -> (&'a Location, Level) {
+    let Scope { resolved, chains, .. } = scope;
     let sampled = &resolved.locations[group.location.0 as usize];
     let Some(frame) = weight.frame else { return (sampled, sampled.level) };
     let chain = chains.of(resolved, group);

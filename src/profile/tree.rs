@@ -11,16 +11,14 @@ use rustc_hash::FxHashMap;
 
 use super::Accumulate;
 use super::Graph;
-use super::Plan;
+use super::Scope;
 use super::Totals;
 use super::chain::Chain;
 use super::chain::Chains;
 use super::rows::Counted;
 use super::rows::RowKey;
 use super::rows::chunk_len;
-use super::sites::Sites;
 use crate::replay::resolved::LocationId;
-use crate::replay::resolved::Resolved;
 
 /// How many chains are held at once, over all rows.
 const MAX_CHAINS: u64 = 4 << 20;
@@ -77,17 +75,14 @@ impl Strand<'_> {
 }
 
 /// The graphs of the rows that are `wanted`, by index, where a branch is heavy enough.
-#[expect(clippy::too_many_arguments, reason = "they are the state of one histogram")]
 pub(super) fn grow(
-    resolved: &Resolved,
-    plan: &Plan,
+    scope: &Scope<'_>,
     counted: &Counted,
     wanted: &[bool],
     totals: &Totals,
     groups: &[u32],
-    sites: &Sites,
-    chains: &Chains,
-) -> Vec<(usize, Option<Box<CallTree>>)> {
+) -> Vec<(usize, CallTree)> {
+    let Scope { resolved, plan, chains, .. } = scope;
     let Some(graph) = plan.graph else { return Vec::new() };
     let min_period = min_period(&graph, totals.base(plan.percentage));
     let weight = |row: usize| {
@@ -113,8 +108,8 @@ pub(super) fn grow(
     let mut trees = Vec::new();
     for (rows, _) in batches {
         let keys: Vec<_> = rows.iter().map(|&it| counted.rows[it].0).collect();
-        let bundles = bundles(resolved, plan, counted, &keys, groups, sites, chains);
-        let grown = rows.par_iter().zip(bundles).map(|(&row, bundle)| {
+        let bundles = bundles(scope, counted, &keys, groups);
+        let grown = rows.par_iter().zip(bundles).filter_map(|(&row, bundle)| {
             let strands = bundle.iter().map(|&(group, start)| {
                 let group = &resolved.groups[group as usize];
                 Strand {
@@ -125,7 +120,7 @@ pub(super) fn grow(
                 }
             });
             let tree = tree(strands.collect(), min_period, chains);
-            (row, (!tree.nodes.is_empty()).then(|| Box::new(tree)))
+            (!tree.nodes.is_empty()).then_some((row, tree))
         });
         trees.par_extend(grown);
     }
@@ -144,14 +139,12 @@ fn min_period(graph: &Graph, base: u64) -> u64 {
 
 /// For each of the rows `keys` its chains: the group, and the frame where the graph begins.
 fn bundles(
-    resolved: &Resolved,
-    plan: &Plan,
+    scope: &Scope<'_>,
     counted: &Counted,
     keys: &[RowKey],
     groups: &[u32],
-    sites: &Sites,
-    chains: &Chains,
 ) -> Vec<Vec<(u32, u32)>> {
+    let Scope { resolved, plan, sites, chains, .. } = scope;
     let slots: FxHashMap<_, _> = keys.iter().copied().zip(0..).collect();
     let mut is_wanted = vec![false; sites.len()];
     for key in keys {
