@@ -91,9 +91,10 @@ pub(super) fn say(line: &str) {
 
 /// Shows what clap has to say: help and version are data, the rest is wrong usage.
 pub(super) fn usage(error: &clap::Error) -> ExitCode {
-    // A closed stdout is the reader's choice, as everywhere.
-    error.print().ok();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    match error.print() {
+        Err(error) => fail(&Failure::because("cannot write the help", &error)),
+        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::perfdata::RecordKind;
+use crate::render::script;
 use crate::render::script::Fields;
 use crate::render::script::Only;
 use crate::render::script::Options;
@@ -93,7 +94,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
-    script(&source, &options, &mut out).map_err(cannot)?;
+    script(&source, &options, &mut out).map_err(|error| match error {
+        script::Error::Write(error) => Failure::because("cannot write the samples", &error),
+        error => Failure::because(format!("cannot read `{}`", args.input.display()), &error),
+    })?;
     input::tell(&index.anomalies);
     Ok(ExitCode::SUCCESS)
 }

@@ -24,8 +24,6 @@ mod resolver;
 pub mod spans;
 pub mod timeline;
 
-use std::io;
-
 pub use anomalies::Anomalies;
 pub use index::Entry;
 pub use index::Index;
@@ -54,7 +52,4 @@ pub enum Error {
     /// It has no attribute, so nothing says how its samples are laid out.
     #[error("the recording has no event")]
     NoEvents,
-    /// Something the operating system said.
-    #[error(transparent)]
-    Io(#[from] io::Error),
 }

@@ -15,10 +15,10 @@ use std::sync::PoisonError;
 
 use rayon::prelude::*;
 
+use crate::perfdata;
 use crate::perfdata::ReadAt;
 use crate::perfdata::RecordKind;
 use crate::perfdata::read_up_to;
-use crate::replay;
 use crate::replay::Entry;
 use crate::replay::Index;
 use crate::replay::Names;
@@ -69,6 +69,18 @@ pub enum Precision {
     Nanoseconds,
 }
 
+/// Why a recording could not be printed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It cannot be read again.
+    #[error(transparent)]
+    Read(#[from] perfdata::Error),
+    /// Its text cannot be written.
+    #[error("cannot write the text")]
+    Write(#[from] io::Error),
+}
+
 /// A recording, taken apart and ready to be printed.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
@@ -99,17 +111,13 @@ const MAX_READ: u64 = 8 << 20;
 ///
 /// # Errors
 ///
-/// What reading the recording or writing to `out` gives.
-pub fn script(
-    source: &Source<'_>,
-    options: &Options,
-    out: &mut dyn Write,
-) -> Result<(), replay::Error> {
+/// [`Error::Read`] if the recording cannot be read again, [`Error::Write`] if `out` takes no more.
+pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
     for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
-        let texts: Vec<Result<Vec<u8>, replay::Error>> = batches
+        let texts: Vec<Result<Vec<u8>, perfdata::Error>> = batches
             .par_chunks(BATCH)
             .map(|batch| {
                 let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -124,7 +132,8 @@ pub fn script(
             out.write_all(&text?)?;
         }
     }
-    out.flush().map_err(io::Error::into).map_err(|error: io::Error| error.into())
+    out.flush()?;
+    Ok(())
 }
 
 fn format_batch(
@@ -132,7 +141,7 @@ fn format_batch(
     batch: &[Entry],
     formatter: &mut Formatter<'_>,
     text: &mut Vec<u8>,
-) -> Result<(), replay::Error> {
+) -> Result<(), perfdata::Error> {
     const LONGEST: u64 = 1 << 16;
     let first = batch.iter().map(|it| it.position).min().unwrap_or(0);
     let last = batch.iter().map(|it| it.position).max().unwrap_or(0);
