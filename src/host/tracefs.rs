@@ -23,8 +23,6 @@ pub struct Formats {
     pub header_page: Vec<u8>,
     /// `events/header_event`.
     pub header_event: Vec<u8>,
-    /// The formats of ftrace's own events.
-    pub ftrace: Vec<Vec<u8>>,
     /// By system, the formats of the recorded events.
     pub systems: Vec<(String, Vec<Vec<u8>>)>,
     /// `printk_formats`.
@@ -70,14 +68,9 @@ impl Tracefs {
                 None => systems.push((system.to_owned(), vec![format])),
             }
         }
-        let mut ftrace = Vec::new();
-        for name in folders(&events.join("ftrace")).unwrap_or_default() {
-            ftrace.extend(fs::read(events.join("ftrace").join(name).join("format")).ok());
-        }
         Ok(Formats {
             header_page: fs::read(events.join("header_page"))?,
             header_event: fs::read(events.join("header_event"))?,
-            ftrace,
             systems,
             // Both are there to resolve a few fields; without them those stay numbers.
             printk: fs::read(root.join("printk_formats")).unwrap_or_default(),

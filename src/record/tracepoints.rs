@@ -35,7 +35,8 @@ pub(super) fn encode_formats(formats: &Formats) -> Vec<u8> {
     put_sized(&formats.header_page, &mut out);
     out.extend(b"header_event\0");
     put_sized(&formats.header_event, &mut out);
-    put_all(&formats.ftrace, &mut out);
+    // The formats of ftrace's own records, on which no event can be opened.
+    put_u32(0, &mut out);
     put_u32(formats.systems.len(), &mut out);
     for (system, formats) in &formats.systems {
         out.extend(system.as_bytes());
@@ -75,7 +76,6 @@ mod tests {
         let formats = Formats {
             header_page: b"P".to_vec(),
             header_event: b"EE".to_vec(),
-            ftrace: vec![b"f".to_vec()],
             systems: vec![("sched".to_owned(), vec![b"s1".to_vec(), b"s".to_vec()])],
             printk: b"k".to_vec(),
             saved_cmdlines: b"c".to_vec(),
@@ -88,7 +88,7 @@ mod tests {
             page,
             [b"header_page\0".to_vec(), long(1), b"P".to_vec()].concat(),
             [b"header_event\0".to_vec(), long(2), b"EE".to_vec()].concat(),
-            [int(1), long(1), b"f".to_vec()].concat(),
+            int(0),
             [int(1), b"sched\0".to_vec(), int(2)].concat(),
             [long(2), b"s1".to_vec(), long(1), b"s".to_vec()].concat(),
             [int(0), int(1), b"k".to_vec(), long(1), b"c".to_vec()].concat(),
