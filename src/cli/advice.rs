@@ -30,6 +30,11 @@ pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> 
 fn on_denied(error: &OpenError, level: i64) -> Option<String> {
     let event = error.event.split(':').next().unwrap_or_default();
     let is_cpu = matches!(error.target, Target::Cpu(_));
+    let modifiers = error.event.rsplit(':').next().filter(|it| *it != error.event);
+    if level <= 2 && !is_cpu && modifiers.is_some_and(|it| it.contains('u')) {
+        // Its own user space is everyone's to sample.
+        return Some("the process belongs to another user; run as root".to_owned());
+    }
     match level {
         // Anyone may; something else, such as a seccomp filter, said no.
         ..=1 if level < 1 || !is_cpu => None,
@@ -112,6 +117,12 @@ mod tests {
                  run as root, or record user space with `-e cs:u`",
             ),
         );
+    }
+
+    #[test]
+    fn another_users_process_is_not_the_settings_fault() {
+        let want = Some("the process belongs to another user; run as root");
+        check("task-clock:pppu", TASK, Errno::EACCES, 2, want);
     }
 
     #[test]

@@ -134,14 +134,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(error) => return not_recorded(&error, &config, &settings),
     };
     if let Some(error) = &summary.failed {
-        let is_pipe = config.output == Output::Stdout;
-        if !(is_pipe && error.kind() == io::ErrorKind::BrokenPipe) {
-            let what = format!("cannot write all of `{}`", name_of(&config.output));
-            let kept =
-                format!("the {} samples that were written can be read", summary.tally.samples);
-            let failure = Failure::because(what, error);
-            return Err(if is_pipe { failure } else { failure.hint(kept) });
-        }
+        let what = format!("cannot write all of `{}`", name_of(&config.output));
+        // Of a reader that went away nothing is said.
+        let failure = Failure::because(what, error);
+        return Err(match &config.output {
+            Output::File(path) if path.is_file() => {
+                failure.hint("what was written before can be read: see `bpfperf report`")
+            }
+            _ => failure,
+        });
     }
     if !args.quiet {
         tell_summary(&summary, &config.output);
@@ -243,6 +244,11 @@ fn events(lists: &[String]) -> Result<Events, Failure> {
             match &error {
                 events::Error::UnknownEvent { nearest: Some(nearest), .. } => {
                     failure.hint(format!("the nearest name is `{nearest}`"))
+                }
+                events::Error::Tracepoint { source, .. }
+                    if source.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    failure.hint("tracefs is for root alone on this machine; run as root")
                 }
                 _ => failure,
             }

@@ -1,7 +1,9 @@
 //! The kernel's tracepoints: ids, formats, and what perf's files carry of them.
 
 use std::fs;
+use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -62,19 +64,19 @@ impl Tracefs {
                 continue;
             }
             seen.push((system, event));
-            let format = fs::read(events.join(system).join(event).join("format"))?;
+            let format = read(&events.join(system).join(event).join("format"))?;
             match systems.iter_mut().find(|it| it.0 == system) {
                 Some((_, formats)) => formats.push(format),
                 None => systems.push((system.to_owned(), vec![format])),
             }
         }
         Ok(Formats {
-            header_page: fs::read(events.join("header_page"))?,
-            header_event: fs::read(events.join("header_event"))?,
+            header_page: read(&events.join("header_page"))?,
+            header_event: read(&events.join("header_event"))?,
             systems,
             // Both are there to resolve a few fields; without them those stay numbers.
-            printk: fs::read(root.join("printk_formats")).unwrap_or_default(),
-            saved_cmdlines: fs::read(root.join("saved_cmdlines")).unwrap_or_default(),
+            printk: read(&root.join("printk_formats")).unwrap_or_default(),
+            saved_cmdlines: read(&root.join("saved_cmdlines")).unwrap_or_default(),
         })
     }
 }
@@ -132,6 +134,24 @@ fn mount() -> io::Result<PathBuf> {
     let nothing: Option<&str> = None;
     nix::mount::mount(Some("nodev"), USUAL_PLACE, Some("tracefs"), MsFlags::empty(), nothing)?;
     Ok(PathBuf::from(USUAL_PLACE))
+}
+
+/// All of a file, in reads as large as any of tracefs's files.
+///
+/// Some of them give a second read nothing, however little the first one took. Source:
+/// `show_header_page_file()` in `kernel/trace/trace_events.c`.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut all = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(n) => all.extend(buffer.iter().take(n)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The names of the folders in `folder`, ascending.

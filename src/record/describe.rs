@@ -80,6 +80,7 @@ pub(super) fn pipe_head(
     attr_size: u32,
     features: &[Feature],
     formats: Option<&[u8]>,
+    compat: Compat,
 ) -> Vec<u8> {
     let mut out = Vec::new();
     for event in events {
@@ -94,7 +95,7 @@ pub(super) fn pipe_head(
         let record = UserRecord::HeaderAttr { attr: Box::new(attr), ids };
         put(RecordKind::HEADER_ATTR, record, &mut out);
     }
-    pipe_features(features, &mut out);
+    pipe_features(features, compat, &mut out);
     if let Some(formats) = formats {
         let padded = formats.len().next_multiple_of(8);
         let size = u32::try_from(padded).unwrap_or(u32::MAX);
@@ -105,11 +106,18 @@ pub(super) fn pipe_head(
     out
 }
 
-/// Features as records of a pipe.
-pub(super) fn pipe_features(features: &[Feature], out: &mut Vec<u8>) {
+/// Features as records of a pipe, with the mark of their end.
+///
+/// The mark is the number after the last feature that a version knows: each takes another one's
+/// for a feature. Where it has to be read by several it is left out, which none of them minds.
+pub(super) fn pipe_features(features: &[Feature], compat: Compat, out: &mut Vec<u8>) {
     for body in pipe_bodies(features).bodies {
         let Some((id, data)) = body.split_first_chunk() else { continue };
-        let record = UserRecord::HeaderFeature { id: u64::from_ne_bytes(*id), data };
+        let id = u64::from_ne_bytes(*id);
+        if compat == Compat::Perf6_1 && id == u64::from(FeatureId::END.0) {
+            continue;
+        }
+        let record = UserRecord::HeaderFeature { id, data };
         put(RecordKind::HEADER_FEATURE, record, out);
     }
 }

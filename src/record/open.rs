@@ -114,6 +114,10 @@ pub(super) fn open_all<O: Opener>(
     }
     let n_dropped = ladder.n_dropped;
     opened.extend(system);
+    if opened.iter().all(|it| excludes_kernel(&it.attr)) {
+        // Without addresses of the kernel nobody misses names for them.
+        notes.retain(|it| *it != Note::OnlyOwnPrograms);
+    }
     // Whoever was opened before a bit was found missing.
     for it in &mut opened {
         NEWEST_FIRST.iter().take(n_dropped).for_each(|bit| bit.drop_from(&mut it.attr));
@@ -160,6 +164,8 @@ impl<O: Opener> Ladder<'_, O> {
 
     fn open(&mut self, planned: Planned) -> Result<Opened<O::Fd>, OpenError> {
         let Planned { role, mut name, mut attr, mut precision, targets } = planned;
+        let (wanted, was_excluded) = (name.clone(), excludes_kernel(&attr));
+        let had_stand_in = self.instead.is_some();
         NEWEST_FIRST.iter().take(self.n_dropped).for_each(|bit| bit.drop_from(&mut attr));
         let mut instances = Vec::with_capacity(targets.len());
         for target in targets {
@@ -167,6 +173,12 @@ impl<O: Opener> Ladder<'_, O> {
             let fd = self.open_one(&mut event)?;
             Attempt { name, attr, precision, .. } = event;
             instances.extend(fd.map(|fd| (target, fd)));
+        }
+        if had_stand_in && self.instead.is_none() {
+            self.notes.push(Note::Instead { wanted, taken: name.clone() });
+        }
+        if !was_excluded && excludes_kernel(&attr) {
+            self.notes.push(Note::UserOnly { event: name.clone() });
         }
         Ok(Opened { role, name, attr, instances })
     }
@@ -209,7 +221,6 @@ impl<O: Opener> Ladder<'_, O> {
                 self.n_dropped = n_dropped;
             }
             if is_denied && event.leave_kernel_out() {
-                self.notes.push(Note::UserOnly { event: event.name.clone() });
                 continue;
             }
             return Err(OpenError { event: event.name.clone(), target: event.target, errno });
@@ -228,10 +239,10 @@ impl<O: Opener> Ladder<'_, O> {
             return false;
         }
         let Some(instead) = self.instead.take() else { return false };
-        let is_user_only = event.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL);
-        let taken = if is_user_only { format!("{}u", instead.name) } else { instead.name.clone() };
-        let wanted = std::mem::replace(&mut event.name, taken.clone());
-        self.notes.push(Note::Instead { wanted, taken });
+        event.name.clone_from(&instead.name);
+        if excludes_kernel(&event.attr) {
+            event.name.push('u');
+        }
         let places = AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV | AttrFlags::EXCLUDE_USER;
         let of_the_event = PRECISE | AttrFlags::EXCLUDE_GUEST | AttrFlags::EXCLUDE_HOST;
         let kept = event.attr.flags - of_the_event;
@@ -268,7 +279,7 @@ impl Attempt {
     fn leave_kernel_out(&mut self) -> bool {
         let kernel = AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
         let wants_only_kernel = self.attr.flags.contains(AttrFlags::EXCLUDE_USER);
-        let is_excluded = self.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL);
+        let is_excluded = excludes_kernel(&self.attr);
         if is_cpu(self.target) || wants_only_kernel || is_excluded || self.role != Role::Sampling {
             return false;
         }
@@ -282,6 +293,10 @@ const PRECISE: AttrFlags = AttrFlags::PRECISE_IP_LOW.union(AttrFlags::PRECISE_IP
 
 fn is_cpu(target: Target) -> bool {
     matches!(target, Target::Cpu(_))
+}
+
+fn excludes_kernel(attr: &Attr) -> bool {
+    attr.flags.contains(AttrFlags::EXCLUDE_KERNEL)
 }
 
 fn lower_precision(attr: &mut Attr) -> bool {
@@ -462,8 +477,22 @@ mod tests {
         };
         let (opened, notes, _) = open(&workload(), refuse);
         assert_eq!(opened.unwrap()[0].name, "cycles:Pu");
+        // Whose programs have names does not matter where the kernel has no samples.
         let event = "cycles:Pu".to_owned();
-        assert_eq!(notes, [Note::OnlyOwnPrograms, Note::UserOnly { event }]);
+        assert_eq!(notes, [Note::UserOnly { event }]);
+    }
+
+    #[test]
+    fn a_stand_in_keeps_out_of_the_kernel_as_well() {
+        let refuse = |attr: &Attr, target| match () {
+            () if is_cpu(target) || !excludes_kernel(attr) => Some(Errno::EACCES),
+            () => is_cycles(attr).then_some(Errno::ENOENT),
+        };
+        let (opened, notes, _) = open(&workload(), refuse);
+        assert!(excludes_kernel(&opened.unwrap()[0].attr));
+        let (wanted, taken) = ("cycles:P".to_owned(), "task-clock:pppu".to_owned());
+        let event = taken.clone();
+        assert_eq!(notes, [Note::Instead { wanted, taken }, Note::UserOnly { event }]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A recording from its beginning to its end.
 
+use std::io::ErrorKind;
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -33,6 +34,7 @@ use crate::sys::signals::Came;
 use crate::sys::signals::Signals;
 use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
+use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
 use crate::units::Cpu;
 use crate::units::Pid;
@@ -86,7 +88,11 @@ pub(super) struct FileEvent {
 /// A recording that was begun is always finished: see [`Summary::failed`].
 pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, Error> {
     let signals = Signals::block()?;
-    let heritage = Heritage { signals: signals.before(), open_files: raise_open_files() };
+    let heritage = Heritage {
+        signals: signals.before(),
+        stdout: if config.output == config::Output::Stdout { Stdout::Stderr } else { Stdout::Own },
+        open_files: raise_open_files(),
+    };
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
     let mut output = Output::create(&config.output).map_err(|it| output_error(config, it))?;
@@ -117,7 +123,11 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     })?;
     let file_events = file_events(&opened)?;
 
+    let samples_kernel = opened
+        .iter()
+        .any(|it| it.role == Role::Sampling && !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
     let follows = config.bpf == FollowBpf::Yes
+        && samples_kernel
         && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
     let watches_all = opened.iter().any(|it| it.role == Role::System);
     let sideband = if follows && watches_all {
@@ -137,6 +147,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         facts: Vec::new(),
         formats: None,
         programs: None,
+        samples_kernel,
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -325,6 +336,7 @@ struct Session<'a> {
     facts: Vec<crate::perfdata::feature::Feature>,
     formats: Option<Vec<u8>>,
     programs: Option<Programs>,
+    samples_kernel: bool,
 }
 
 impl Session<'_> {
@@ -362,11 +374,9 @@ impl Session<'_> {
         let mut synth = Synth::new(self.trailer());
         synth.ids(&self.id_entries());
         let symbols = symbols.join().ok().and_then(Result::ok);
-        let samples_kernel =
-            self.opened.iter().any(|it| !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
         match symbols.as_ref().and_then(kernel::Symbols::text) {
             Some(text) => synth.kernel(text),
-            None if samples_kernel => notes.push(Note::NoKernelMap),
+            None if self.samples_kernel => notes.push(Note::NoKernelMap),
             None => {}
         }
         for module in kernel::modules() {
@@ -431,7 +441,8 @@ impl Session<'_> {
             let attr_size = self.layout().attr_size();
             let features = self.features(attr_size);
             let formats = self.formats.as_deref();
-            let events = describe::pipe_head(&self.events, attr_size, &features, formats);
+            let compat = self.config.compat;
+            let events = describe::pipe_head(&self.events, attr_size, &features, formats, compat);
             output.append(&[IoSlice::new(&header), IoSlice::new(&events), IoSlice::new(head)]);
         } else {
             output.begin_file(self.layout());
@@ -519,18 +530,22 @@ impl Session<'_> {
         let features = self.features(attr_size);
         if output.is_pipe() {
             let programs = self.programs.as_ref().map(describe::of_programs);
-            describe::pipe_features(programs.as_ref().map_or(&[][..], |it| &it[..]), &mut tail);
+            let programs = programs.as_ref().map_or(&[][..], |it| &it[..]);
+            describe::pipe_features(programs, self.config.compat, &mut tail);
         }
         if !tail.is_empty() {
             output.append(&[IoSlice::new(&tail)]);
         }
         let len = output.len();
         let written = output.finish(describe::sections(&features));
-        let command = workload.and_then(|it| self.end(it, stopped_by.is_some()));
         let (bytes, failed) = match written {
             Ok(bytes) => (bytes, None),
             Err(error) => (len, Some(error)),
         };
+        // Where the disk is full the command is not to blame, and goes on; where nobody reads any
+        // more, all of this was for that reader.
+        let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
+        let command = workload.and_then(|it| self.end(it, is_unread || stopped_by.is_some()));
         Summary { tally: self.tally, bytes, elapsed, command, stopped_by, failed }
     }
 

@@ -3,8 +3,10 @@
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 
+use nix::sys::signal::SigHandler;
 use nix::sys::signal::SigSet;
 use nix::sys::signal::Signal;
+use nix::sys::signal::signal;
 use nix::sys::signalfd::SfdFlags;
 use nix::sys::signalfd::SignalFd;
 
@@ -14,10 +16,23 @@ use super::Refused;
 ///
 /// To be created before any other thread, which inherits the mask, and before the workload, which
 /// gets the old one back. Dropping it unblocks them.
+///
+/// A shell script starts what it puts into the background with `SIGINT` ignored, and an ignored
+/// signal is never read. A recording that cannot be ended is of no use, so that one is taken all
+/// the same; `SIGHUP` is not, for the sake of nohup(1).
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
-    before: SigSet,
+    before: Before,
+}
+
+/// The state of the signals before, for whoever is to run as if we were not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    /// The mask.
+    pub mask: SigSet,
+    /// Whether `SIGINT` was ignored.
+    pub ignores_interrupt: bool,
 }
 
 /// One signal that came.
@@ -41,15 +56,20 @@ impl Signals {
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
             mask.add(signal);
         }
-        let before = SigSet::thread_get_mask().map_err(call)?;
+        let before_mask = SigSet::thread_get_mask().map_err(call)?;
         mask.thread_block().map_err(call)?;
+        // SAFETY: the default action is no handler, so nothing can run at a wrong time; blocked as
+        // the signal is, it does not even come to that.
+        let action = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.map_err(call)?;
+        let ignores_interrupt = matches!(action, SigHandler::SigIgn);
+        let before = Before { mask: before_mask, ignores_interrupt };
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let fd = SignalFd::with_flags(&mask, flags).map_err(call)?;
         Ok(Self { fd, before })
     }
 
-    /// The mask that was in force before, for whoever is to run as if we were not there.
-    pub fn before(&self) -> SigSet {
+    /// What was in force before.
+    pub fn before(&self) -> Before {
         self.before
     }
 
@@ -78,7 +98,7 @@ impl AsFd for Signals {
 impl Drop for Signals {
     fn drop(&mut self) {
         // A refusal would leave the signals blocked in a process that is about to end.
-        let _restored = self.before.thread_set_mask();
+        let _restored = self.before.mask.thread_set_mask();
     }
 }
 

@@ -8,7 +8,6 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::resource::Resource;
 use nix::sys::resource::setrlimit;
-use nix::sys::signal::SigSet;
 use nix::sys::signal::SigmaskHow;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
@@ -19,15 +18,27 @@ use nix::unistd::ForkResult;
 use nix::unistd::pipe2;
 
 use super::Refused;
+use super::signals::Before;
 use crate::units::Pid;
 
 /// What the workload gets back of the state that the recorder changed for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Heritage {
-    /// The signal mask.
-    pub signals: SigSet,
+    /// The signals.
+    pub signals: Before,
+    /// Where its standard output goes.
+    pub stdout: Stdout,
     /// `RLIMIT_NOFILE`, soft and hard.
     pub open_files: Option<(u64, u64)>,
+}
+
+/// Where a workload writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    /// To the recorder's own standard output.
+    Own,
+    /// To standard error, since the recording itself goes to standard output.
+    Stderr,
 }
 
 /// A workload before its exec. Dropped, it goes without having run.
@@ -178,8 +189,8 @@ impl Workload {
 
 /// What the child does: waits at the gate, sheds what the recorder changed, becomes the workload.
 ///
-/// Async-signal-safe throughout (signal-safety(7)): read, write, sigaction, sigprocmask,
-/// setrlimit, execvp of glibc and musl (which take their memory from the stack), _exit.
+/// Async-signal-safe throughout (`signal-safety(7)`): read, write, close, signal, sigprocmask, dup2,
+/// setrlimit, execvp of glibc and musl (which take their memory from the stack), `_exit`.
 fn child(
     program: &CString,
     argv: &[*const libc::c_char],
@@ -199,8 +210,19 @@ fn child(
         // SAFETY: the default action is no handler, so nothing can run at a wrong time.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         // What is refused here would be refused to no harm: the workload runs all the same.
-        let _mask =
-            nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&heritage.signals), None);
+        let _mask = nix::sys::signal::sigprocmask(
+            SigmaskHow::SIG_SETMASK,
+            Some(&heritage.signals.mask),
+            None,
+        );
+        if heritage.signals.ignores_interrupt {
+            // SAFETY: to ignore is no handler either.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+        }
+        if heritage.stdout == Stdout::Stderr {
+            // SAFETY: both numbers stand for themselves; where 2 is closed, 1 becomes what it was.
+            unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
+        }
         if let Some((soft, hard)) = heritage.open_files {
             let _limit = setrlimit(Resource::RLIMIT_NOFILE, soft, hard);
         }
@@ -225,11 +247,15 @@ impl Drop for Workload {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::SigSet;
+
     use super::*;
 
     fn held(command: &[&str]) -> Held {
         let command: Vec<_> = command.iter().map(|it| CString::new(*it).unwrap()).collect();
-        Held::fork(&command, Heritage { signals: SigSet::empty(), open_files: None }).unwrap()
+        let signals = Before { mask: SigSet::empty(), ignores_interrupt: false };
+        let heritage = Heritage { signals, stdout: Stdout::Own, open_files: None };
+        Held::fork(&command, heritage).unwrap()
     }
 
     #[track_caller]
