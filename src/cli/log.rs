@@ -1,21 +1,27 @@
 //! What the program tells of itself to those who work on it; off unless asked for.
 
+use std::env;
 use std::io;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// Shows decisions (`-v`) or each round (`-vv`), or what the filter in `BPFPERF_LOG` selects.
+/// Shows decisions (`-v`) or each round (`-vv`), or what the filter in `BPFPERF_LOG` selects, such as
+/// `bpfperf::record=trace`.
 pub(super) fn init(verbosity: u8) {
     let level = match verbosity {
-        0 => "off",
-        1 => "bpfperf=debug",
-        _ => "bpfperf=trace",
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    let filter = match EnvFilter::try_from_env("BPFPERF_LOG") {
-        Ok(filter) if verbosity == 0 => filter,
-        _ => EnvFilter::new(level),
-    };
-    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let asked = env::var("BPFPERF_LOG").ok().filter(|_| verbosity == 0);
+    let filter = asked
+        .and_then(|it| it.parse().ok())
+        .unwrap_or_else(|| Targets::new().with_target("bpfperf", level));
+    let lines = fmt::layer().without_time().with_writer(io::stderr);
     // Only a second call in one process is refused, and then the first one holds.
-    logging.without_time().try_init().ok();
+    tracing_subscriber::registry().with(lines).with(filter).try_init().ok();
 }
