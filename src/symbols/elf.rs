@@ -235,7 +235,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     /// Adds the symbols of `table` that can name code or data, and settles ends and aliases.
     fn add_symbols(&self, table: &ElfSymbols<'data, E>, builder: &mut Builder) {
         let endian = self.endian;
-        let places: Vec<(Place, u64)> = self.sections.iter().map(|it| self.place(it)).collect();
+        let places = self.places();
         let machine = self.header.e_machine(endian);
         for (idx, symbol) in table.enumerate() {
             if symbol.st_name(endian) == 0 {
@@ -279,21 +279,34 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         builder.fix_up(Ends::Next);
     }
 
-    /// Where the symbols of `section` lie, and the address of its end.
-    fn place(&self, section: &E::SectionHeader) -> (Place, u64) {
+    /// For each section, where its symbols lie and where the next one in memory starts.
+    fn places(&self) -> Vec<(Place, u64)> {
+        let range = |section: &E::SectionHeader| {
+            let start: u64 = section.sh_addr(self.endian).into();
+            let len: u64 = section.sh_size(self.endian).into();
+            (start, start.saturating_add(len))
+        };
+        let places = self.sections.iter().map(|it| (self.place(it), range(it)));
+        let mut starts: Vec<u64> =
+            places.clone().filter(|it| it.0 != Place::NoMemory).map(|it| it.1.0).collect();
+        starts.sort_unstable();
+        let limit = |end: u64| {
+            starts.get(starts.partition_point(|&start| start < end)).copied().unwrap_or(end)
+        };
+        places.map(|(place, (_, end))| (place, limit(end))).collect()
+    }
+
+    fn place(&self, section: &E::SectionHeader) -> Place {
         let flags: u64 = section.sh_flags(self.endian).into();
-        let (start, len): (u64, u64) =
-            (section.sh_addr(self.endian).into(), section.sh_size(self.endian).into());
         let name = self.sections.section_name(self.endian, section).unwrap_or_default();
         let has = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
-        let place = if flags & u64::from(elf::SHF_ALLOC) == 0 {
+        if flags & u64::from(elf::SHF_ALLOC) == 0 {
             Place::NoMemory
         } else if has(b"text") || has(b"data") {
             Place::TextOrData
         } else {
             Place::OtherMemory
-        };
-        (place, start.saturating_add(len))
+        }
     }
 
     fn segments(&self) -> Vec<Segment> {

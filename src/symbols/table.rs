@@ -145,7 +145,7 @@ pub(super) struct New {
     pub(super) start: u64,
     /// In bytes; 0 if the file does not say.
     pub(super) size: u64,
-    /// Where it ends at the latest if the file does not say: the end of its section.
+    /// Where it ends at the latest if the file does not say: before the section behind its own.
     pub(super) limit: u64,
     pub(super) binding: Binding,
     pub(super) kind: Kind,

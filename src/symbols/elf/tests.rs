@@ -131,6 +131,28 @@ void _start(void) {}";
 }
 
 #[test]
+fn a_symbol_without_a_size_does_not_reach_into_another_section() {
+    let workshop = Workshop::new();
+    let source = "
+__asm__(\".section .text.a,\\\"ax\\\"\\n.globl last\\n.type last,@function\\nlast: ret\\n.text\\n\");
+__attribute__((section(\".text.b\"))) static int gone(void) { return 0x11111111; }
+void _start(void) { gone(); }";
+    let script = "SECTIONS {
+        . = 0x400000; .first : { *(.text.a) } .second : { *(.text.b) } .third : { *(.text) }
+        /DISCARD/ : { *(.note*) *(.comment) } }";
+    fs::write(workshop.dir.path().join("script"), script).unwrap();
+    let args = ["-O0", "-nostdlib", "-static", "-Wl,-T,script"];
+    workshop.gcc("sections", source, &args);
+    // Only the names of the first section are left.
+    workshop.run("strip", &["-K", "last", "sections"]);
+    let bytes = fs::read(workshop.dir.path().join("sections")).unwrap();
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    let at = offset_of(&bytes, 0x1111_1111);
+    assert_eq!(name_at(&module, at), "-");
+    assert_eq!(module.find(Addr(0x40_0000)), Some(SymbolIdx(0)));
+}
+
+#[test]
 fn an_indirect_function_is_a_function_and_a_strong_global_name_wins() {
     let workshop = Workshop::new();
     let source = "
