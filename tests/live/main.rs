@@ -10,6 +10,8 @@ mod naming;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod recording;
 #[cfg(test)]
 mod stage;

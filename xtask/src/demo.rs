@@ -154,20 +154,13 @@ fn report(shell: &Shell, data: &Path) -> Result<Option<String>, Failure> {
     Ok(row)
 }
 
-/// The lines of `script` that tell what the demo's owner says of the program.
+/// The lines of `script` that tell what the demo's owner says of the program, once.
 fn metadata(events: &str) -> String {
-    let mut text = String::new();
-    let mut is_ours = false;
-    for line in events.lines() {
-        if !line.starts_with("  entry ") {
-            is_ours = line.starts_with("PERF_RECORD_BPF_METADATA") && line.ends_with(HOT);
-        }
-        if is_ours {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
+    let is_ours = |line: &&str| line.starts_with("PERF_RECORD_BPF_METADATA") && line.ends_with(HOT);
+    let mut lines = events.lines().skip_while(|line| !is_ours(line));
+    let title = lines.next();
+    let entries = lines.take_while(|line| line.starts_with("  entry "));
+    title.into_iter().chain(entries).map(|line| format!("{line}\n")).collect()
 }
 
 /// A row with its padding taken out.
@@ -210,6 +203,8 @@ PERF_RECORD_BPF_METADATA prog bpf_prog_1_demo_hash
   entry 1:              version = 1
 demo 1 [000] 1.0: cpu-clock: 0 demo_hash
   entry 2:                  not = \"ours\"
+PERF_RECORD_BPF_METADATA prog bpf_prog_1_demo_hash
+  entry 0:                owner = \"once is enough\"
 ";
         let want = "\
 PERF_RECORD_BPF_METADATA prog bpf_prog_1_demo_hash
