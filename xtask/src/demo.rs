@@ -160,7 +160,7 @@ fn metadata(events: &str) -> String {
     let mut lines = events.lines().skip_while(|line| !is_ours(line));
     let title = lines.next();
     let entries = lines.take_while(|line| line.starts_with("  entry "));
-    title.into_iter().chain(entries).map(|line| format!("{line}\n")).collect()
+    title.into_iter().chain(entries).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// A row with its padding taken out.
