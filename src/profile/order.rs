@@ -88,8 +88,9 @@ fn is_order(plan: &Plan, keys: &[Keys]) -> bool {
     if !plan.order.contains(&Column::Symbol) {
         return true;
     }
-    let unnamed = keys.iter().filter(|it| it.symbol.is_none()).map(|it| it.addr.cast_signed());
-    let (first, last) = unnamed.fold((0, 0), |(first, last), it| (it.min(first), it.max(last)));
+    let place = |it: &Keys| it.symbol.map_or(it.addr, |it| it.start).cast_signed();
+    let (first, last) =
+        keys.iter().map(place).fold((0, 0), |(first, last), it| (it.min(first), it.max(last)));
     last.checked_sub(first).is_some() && plan.order.contains(&Column::Dso)
 }
 
@@ -155,14 +156,17 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
 /// By position in the module, and by module where nothing else looks at that; what has no symbol
 /// comes after what has one.
 fn by_place(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
-    let place = |it: &Keys| it.symbol.map_or((1, 0, 0), |it| (0, it.start, it.end));
-    if a.symbol.is_none() && b.symbol.is_none() {
-        // By the sign of the difference, which wraps.
-        return a.addr.wrapping_sub(b.addr).cast_signed().cmp(&0);
-    }
+    // By the sign of the difference, which wraps.
+    let distance = |a: u64, b: u64| a.wrapping_sub(b).cast_signed().cmp(&0);
+    let place = match (a.symbol, b.symbol) {
+        (None, None) => return distance(a.addr, b.addr),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (Some(a), Some(b)) => distance(a.start, b.start).then_with(|| distance(a.end, b.end)),
+    };
     let by_dso =
         if plan.order.contains(&Column::Dso) { Ordering::Equal } else { a.dso.cmp(&b.dso) };
-    by_dso.then_with(|| place(a).cmp(&place(b)))
+    by_dso.then(place)
 }
 
 /// The order in which rows are shown.

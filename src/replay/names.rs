@@ -282,11 +282,26 @@ impl<'a> Names<'a> {
         is_same.then(|| (kernel, start - local))
     }
 
+    /// All modules, numbered in the order in which a recording tells of them, and perf with it: the
+    /// kernel's, BPF's, those of processes. Numbers taken in the order of samples would differ from
+    /// run to run.
+    fn dsos(&self) -> Dsos<'_> {
+        let is_kernel =
+            |it: &&Module| matches!(it.kind, ModuleKind::Kernel | ModuleKind::KernelModule(_));
+        let (kernel, others): (Vec<_>, Vec<_>) = self.modules.iter().partition(is_kernel);
+        let kernel = kernel.into_iter().map(|it| &it.dso);
+        let mut dsos = Dsos::default();
+        for dso in kernel.chain(&self.ksymbol_dsos).chain(others.into_iter().map(|it| &it.dso)) {
+            dsos.id(dso);
+        }
+        dsos
+    }
+
     /// Names `frames`, which become the locations of `resolved` in the same order.
     pub(super) fn name_all(&self, frames: &[Frame], resolved: &mut Resolved) {
         let names: Vec<Name<'_>> =
             frames.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
-        let mut dsos = Dsos::default();
+        let mut dsos = self.dsos();
         let mut symbol_ids: FxHashMap<(DsoId, &str, Addr), SymbolId> = FxHashMap::default();
         let mut symbols = Vec::new();
         for (frame, name) in frames.iter().zip(&names) {
