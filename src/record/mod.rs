@@ -13,6 +13,7 @@
 //! falls between; what is told twice does no harm. Nothing here prints: what goes otherwise than
 //! asked for is a [`Note`].
 
+mod before;
 mod config;
 mod describe;
 mod hop;
@@ -27,6 +28,7 @@ pub mod sideband;
 mod synth;
 mod tracepoints;
 mod watch;
+mod who;
 
 use std::io;
 use std::path::PathBuf;

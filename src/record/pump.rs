@@ -38,6 +38,14 @@ impl Sink for Output {
     }
 }
 
+impl Sink for Vec<u8> {
+    fn append(&mut self, records: &[IoSlice<'_>]) {
+        for bytes in records {
+            self.extend_from_slice(bytes);
+        }
+    }
+}
+
 /// `PERF_RECORD_FINISHED_ROUND`: every ring has been drained since the one before, so all that
 /// comes is newer than what came before that.
 const FINISHED_ROUND: [u8; 8] = {
@@ -91,12 +99,6 @@ mod tests {
         fn consume(&mut self, len: usize) {
             assert_eq!(len, self.0.len() + self.1.len());
             (self.0, self.1) = (Vec::new(), Vec::new());
-        }
-    }
-
-    impl Sink for Vec<u8> {
-        fn append(&mut self, records: &[IoSlice<'_>]) {
-            self.extend(records.iter().flat_map(|it| it.iter()));
         }
     }
 

@@ -13,13 +13,10 @@ use nix::sys::signal::Signal;
 use crate::bpf;
 use crate::bpf::Programs;
 use crate::events;
-use crate::events::Event;
 use crate::host::cpus;
 use crate::host::facts;
 use crate::host::kernel;
-use crate::host::process;
 use crate::host::settings;
-use crate::host::settings::Settings;
 use crate::host::tracefs::Tracefs;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
@@ -36,9 +33,6 @@ use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
-use crate::units::Cpu;
-use crate::units::Pid;
-use crate::units::Tid;
 
 use super::Error;
 use super::Summary;
@@ -47,8 +41,6 @@ use super::config::Compat;
 use super::config::Config;
 use super::config::Events;
 use super::config::FollowBpf;
-use super::config::Rate;
-use super::config::Target;
 use super::describe;
 use super::hop::Tally;
 use super::note::Note;
@@ -56,7 +48,6 @@ use super::open;
 use super::open::Opened;
 use super::output::Output;
 use super::plan;
-use super::plan::Request;
 use super::plan::Role;
 use super::plan::Start;
 use super::plan::Watch;
@@ -69,6 +60,7 @@ use super::synth::Synth;
 use super::tracepoints;
 use super::watch;
 use super::watch::Watched;
+use super::who;
 
 /// An event as it stands in the file.
 #[derive(Clone, Debug)]
@@ -102,8 +94,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let online = cpus::online()?;
     let mut notes = Vec::new();
 
-    let who = who(config, held.as_ref(), &online, &mut notes)?;
-    let request = request(config, who.watch.clone(), online, &settings, &mut notes);
+    let who = who::find(config, held.as_ref(), &online, &mut notes)?;
+    let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
     let instead = events::clock_instead(match who.watch {
         Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
         Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
@@ -148,6 +140,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         formats: None,
         programs: None,
         samples_kernel,
+        early: Vec::new(),
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -184,123 +177,6 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     Ok(session.finish(output, workload, sideband, stopped_by))
 }
 
-/// Whom the sampling events watch, and who is to be described before.
-struct Who {
-    watch: Watch,
-    watched: Watched,
-    /// Processes and threads to describe, as whole processes or alone.
-    processes: Vec<Pid>,
-    threads: Vec<Tid>,
-    what: String,
-}
-
-impl Who {
-    fn gone(&self) -> Error {
-        match self.watch {
-            Watch::Cpus(_) => Error::NoCpu,
-            Watch::Threads(_) => Error::Gone { what: self.what.clone() },
-        }
-    }
-}
-
-fn who(
-    config: &Config,
-    held: Option<&Held>,
-    online: &[Cpu],
-    notes: &mut Vec<Note>,
-) -> Result<Who, Error> {
-    let all = |watch| Who {
-        watch,
-        watched: Watched::nobody(),
-        processes: Vec::new(),
-        threads: vec![Tid(-1)],
-        what: String::new(),
-    };
-    let who = match &config.target {
-        Target::AllCpus => all(Watch::Cpus(online.to_vec())),
-        Target::Cpus(cpus) => {
-            let (on, off): (Vec<_>, Vec<_>) = cpus.iter().partition(|it| online.contains(it));
-            notes.extend(off.into_iter().map(|cpu| Note::CpuOffline { cpu }));
-            all(Watch::Cpus(on))
-        }
-        Target::Workload => {
-            let tids: Vec<_> = held.iter().map(|it| Tid(it.pid().0)).collect();
-            Who {
-                watch: Watch::Threads(tids.clone()),
-                watched: Watched::nobody(),
-                processes: Vec::new(),
-                threads: tids,
-                what: "command".to_owned(),
-            }
-        }
-        Target::Processes(pids) => {
-            let lives = |pid: &Pid| process::task(*pid, Tid(pid.0)).is_some_and(|it| !it.is_zombie);
-            let pids: Vec<_> = pids.iter().copied().filter(lives).collect();
-            let tids: Vec<_> = pids.iter().flat_map(|&pid| process::threads(pid)).collect();
-            Who {
-                watch: Watch::Threads(tids.clone()),
-                watched: Watched::processes(&pids),
-                processes: pids,
-                threads: tids,
-                what: "process with such an id".to_owned(),
-            }
-        }
-        Target::Threads(tids) => {
-            let lives = |tid: &Tid| {
-                let task = process::process_of(*tid).and_then(|pid| process::task(pid, *tid));
-                task.is_some_and(|it| !it.is_zombie)
-            };
-            let tids: Vec<_> = tids.iter().copied().filter(lives).collect();
-            Who {
-                watch: Watch::Threads(tids.clone()),
-                watched: Watched::threads(&tids),
-                processes: Vec::new(),
-                threads: tids,
-                what: "thread with such an id".to_owned(),
-            }
-        }
-    };
-    let is_nobody = match &who.watch {
-        Watch::Cpus(cpus) => cpus.is_empty(),
-        Watch::Threads(tids) => tids.is_empty(),
-    };
-    if is_nobody { Err(who.gone()) } else { Ok(who) }
-}
-
-fn request(
-    config: &Config,
-    watch: Watch,
-    online: Vec<Cpu>,
-    settings: &Settings,
-    notes: &mut Vec<Note>,
-) -> Request {
-    let is_late = !config.delay.is_zero();
-    let start = match (&config.target, is_late) {
-        (Target::Workload, false) => Start::AtExec,
-        (Target::Workload, true) => Start::AfterExec,
-        (_, false) => Start::WhenTold,
-        (_, true) => Start::WhenToldLater,
-    };
-    let events: Vec<Event> = match &config.events {
-        Events::Default => vec![events::default_event()],
-        Events::Named(events) => events.clone(),
-    };
-    let most = settings.perf_event_max_sample_rate.unwrap_or(u64::MAX);
-    let mut lower = |hertz: u64| {
-        if most < hertz {
-            notes.push(Note::LowerRate { wanted: hertz, taken: most });
-        }
-        hertz.min(most)
-    };
-    let rate = match config.rate {
-        Rate::Usual(hertz) => Rate::Usual(lower(hertz)),
-        Rate::Hertz(hertz) => Rate::Hertz(lower(hertz)),
-        Rate::Period(period) => Rate::Period(period),
-    };
-    let (call_graph, inherit, bpf) = (config.call_graph, config.inherit, config.bpf);
-    Request { events, watch, start, rate, call_graph, inherit, bpf, online }
-}
-
 /// What was loaded before, or `None` where nobody tells.
 fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
     match Programs::walk() {
@@ -325,18 +201,20 @@ fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
 }
 
 /// A recording under way.
-struct Session<'a> {
-    config: &'a Config,
+pub(super) struct Session<'a> {
+    pub(super) config: &'a Config,
     signals: Signals,
-    opened: Vec<Opened<EventFd>>,
-    rings: Vec<CpuRing>,
+    pub(super) opened: Vec<Opened<EventFd>>,
+    pub(super) rings: Vec<CpuRing>,
     events: Vec<FileEvent>,
-    tally: Tally,
+    pub(super) tally: Tally,
     started: Instant,
     facts: Vec<crate::perfdata::feature::Feature>,
     formats: Option<Vec<u8>>,
-    programs: Option<Programs>,
-    samples_kernel: bool,
+    pub(super) programs: Option<Programs>,
+    pub(super) samples_kernel: bool,
+    /// What came before there was a file.
+    pub(super) early: Vec<u8>,
 }
 
 impl Session<'_> {
@@ -362,79 +240,8 @@ impl Session<'_> {
         }
     }
 
-    /// How things stand before the first record of the kernel's, as records.
-    fn describe_start(
-        &self,
-        who: &Who,
-        request: &Request,
-        symbols: std::thread::JoinHandle<std::io::Result<kernel::Symbols>>,
-        held: Option<&Held>,
-        notes: &mut Vec<Note>,
-    ) -> Vec<u8> {
-        let mut synth = Synth::new(self.trailer());
-        synth.ids(&self.id_entries());
-        let symbols = symbols.join().ok().and_then(Result::ok);
-        match symbols.as_ref().and_then(kernel::Symbols::text) {
-            Some(text) => synth.kernel(text),
-            None if self.samples_kernel => notes.push(Note::NoKernelMap),
-            None => {}
-        }
-        for module in kernel::modules() {
-            synth.module(&module);
-        }
-        synth.threads(&who.threads);
-        synth.cpus(match &who.watch {
-            Watch::Cpus(cpus) => cpus,
-            Watch::Threads(_) => &request.online,
-        });
-        self.describe_programs(&mut synth, symbols);
-        if self.config.target.is_cpus() {
-            for pid in process::all() {
-                synth.process(pid);
-            }
-        } else {
-            for &pid in &who.processes {
-                synth.process(pid);
-            }
-        }
-        if let Target::Threads(tids) = &self.config.target {
-            for &tid in tids {
-                let Some(pid) = process::process_of(tid) else { continue };
-                synth.thread(pid, tid);
-                if pid.0 != tid.0 {
-                    synth.mappings(pid);
-                }
-            }
-        }
-        if let (Some(held), false) = (held, self.config.target.is_cpus()) {
-            let pid = held.pid();
-            if let Some(task) = process::task(pid, Tid(pid.0)) {
-                synth.comm(pid, Tid(pid.0), &task.comm);
-            }
-        }
-        synth.finished();
-        synth.take()
-    }
-
-    fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
-        let Some(programs) = self.programs.as_ref().filter(|it| it.iter().len() != 0) else {
-            return;
-        };
-        for program in programs.iter() {
-            synth.program(program);
-            if self.config.compat != Compat::Perf6_1 {
-                synth.metadata(program);
-            }
-        }
-        // Where there is no program there is no trampoline, and the list is long.
-        if let Some(Ok(all)) = symbols.map(kernel::Symbols::all) {
-            for image in bpf::images(&all) {
-                synth.image(&image);
-            }
-        }
-    }
-
     fn begin(&mut self, output: &mut Output, head: &[u8]) {
+        let early = std::mem::take(&mut self.early);
         if output.is_pipe() {
             let mut header = Vec::new();
             FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut header);
@@ -443,11 +250,11 @@ impl Session<'_> {
             let formats = self.formats.as_deref();
             let compat = self.config.compat;
             let events = describe::pipe_head(&self.events, attr_size, &features, formats, compat);
-            output.append(&[IoSlice::new(&header), IoSlice::new(&events), IoSlice::new(head)]);
+            output.append(&[IoSlice::new(&header), IoSlice::new(&events)]);
         } else {
             output.begin_file(self.layout());
-            output.append(&[IoSlice::new(head)]);
         }
+        output.append(&[IoSlice::new(head), IoSlice::new(&early)]);
     }
 
     /// Round after round; returns the signal that ended it, if one did.
@@ -610,19 +417,19 @@ impl Session<'_> {
 
     /// The layout of the trailers of synthesized records: a reader takes them for the first
     /// event's.
-    fn trailer(&self) -> SampleIdLayout {
+    pub(super) fn trailer(&self) -> SampleIdLayout {
         self.events.first().map(|it| SampleIdLayout::new(&it.attr)).unwrap_or_default()
     }
 
     /// Where a sample's time stands: the same for all events, by the plan.
-    fn time_at(&self) -> usize {
+    pub(super) fn time_at(&self) -> usize {
         let fields = self.events.first().map_or(SampleType::empty(), |it| it.attr.sample_type);
         let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
         let n_before = (fields & before).bits().count_ones();
         8 + usize::try_from(n_before).unwrap_or(0) * 8
     }
 
-    fn id_entries(&self) -> Vec<IdEntry> {
+    pub(super) fn id_entries(&self) -> Vec<IdEntry> {
         let mut entries = Vec::new();
         for (event, known) in self.opened.iter().zip(&self.events) {
             for ((target, _), &id) in event.instances.iter().zip(&known.ids) {

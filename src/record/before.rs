@@ -1,0 +1,111 @@
+//! How things stand before a recording begins.
+//!
+//! The events that tell of tasks and programs are on by now. On a busy machine they fill the rings
+//! while we look at what runs, so the rings are drained in between.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use crate::bpf;
+use crate::host::kernel;
+use crate::host::process;
+use crate::sys::spawn::Held;
+use crate::units::Tid;
+
+use super::config::Compat;
+use super::config::Target;
+use super::note::Note;
+use super::plan::Request;
+use super::plan::Watch;
+use super::pump;
+use super::session::Session;
+use super::synth::Synth;
+use super::who::Who;
+
+/// After how many processes the rings are drained: these take some milliseconds.
+const PROCESSES_A_DRAIN: u32 = 32;
+
+impl Session<'_> {
+    /// How things stand before the first record of the kernel's, as records.
+    pub(super) fn describe_start(
+        &mut self,
+        who: &Who,
+        request: &Request,
+        symbols: JoinHandle<io::Result<kernel::Symbols>>,
+        held: Option<&Held>,
+        notes: &mut Vec<Note>,
+    ) -> Vec<u8> {
+        let mut synth = Synth::new(self.trailer());
+        synth.ids(&self.id_entries());
+        let symbols = symbols.join().ok().and_then(Result::ok);
+        match symbols.as_ref().and_then(kernel::Symbols::text) {
+            Some(text) => synth.kernel(text),
+            None if self.samples_kernel => notes.push(Note::NoKernelMap),
+            None => {}
+        }
+        for module in kernel::modules() {
+            synth.module(&module);
+        }
+        synth.threads(&who.threads);
+        synth.cpus(match &who.watch {
+            Watch::Cpus(cpus) => cpus,
+            Watch::Threads(_) => &request.online,
+        });
+        self.describe_programs(&mut synth, symbols);
+        self.drain_early();
+        if self.config.target.is_cpus() {
+            for (pid, n) in process::all().into_iter().zip(1..) {
+                synth.process(pid);
+                if n % PROCESSES_A_DRAIN == 0 {
+                    self.drain_early();
+                }
+            }
+        } else {
+            for &pid in &who.processes {
+                synth.process(pid);
+            }
+        }
+        if let Target::Threads(tids) = &self.config.target {
+            for &tid in tids {
+                let Some(pid) = process::process_of(tid) else { continue };
+                synth.thread(pid, tid);
+                if pid.0 != tid.0 {
+                    synth.mappings(pid);
+                }
+            }
+        }
+        if let (Some(held), false) = (held, self.config.target.is_cpus()) {
+            let pid = held.pid();
+            if let Some(task) = process::task(pid, Tid(pid.0)) {
+                synth.comm(pid, Tid(pid.0), &task.comm);
+            }
+        }
+        synth.finished();
+        self.drain_early();
+        synth.take()
+    }
+
+    /// Takes what the rings hold by now, to be written once there is a file.
+    fn drain_early(&mut self) {
+        let time_at = self.time_at();
+        pump::round(&mut self.rings, &mut self.early, &mut self.tally, time_at);
+    }
+
+    fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
+        let Some(programs) = self.programs.as_ref().filter(|it| it.iter().len() != 0) else {
+            return;
+        };
+        for program in programs.iter() {
+            synth.program(program);
+            if self.config.compat != Compat::Perf6_1 {
+                synth.metadata(program);
+            }
+        }
+        // Where there is no program there is no trampoline, and the list is long.
+        if let Some(Ok(all)) = symbols.map(kernel::Symbols::all) {
+            for image in bpf::images(&all) {
+                synth.image(&image);
+            }
+        }
+    }
+}

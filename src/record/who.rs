@@ -1,0 +1,141 @@
+//! Whom a recording watches: what was named, and what is there of it.
+
+use crate::events;
+use crate::events::Event;
+use crate::host::process;
+use crate::host::settings::Settings;
+use crate::sys::spawn::Held;
+use crate::units::Cpu;
+use crate::units::Pid;
+use crate::units::Tid;
+
+use super::Error;
+use super::config::Config;
+use super::config::Events;
+use super::config::Rate;
+use super::config::Target;
+use super::note::Note;
+use super::plan::Request;
+use super::plan::Start;
+use super::plan::Watch;
+use super::watch::Watched;
+
+/// Whom the sampling events watch, and who is to be described before.
+pub(super) struct Who {
+    pub(super) watch: Watch,
+    pub(super) watched: Watched,
+    /// Processes and threads to describe, as whole processes or alone.
+    pub(super) processes: Vec<Pid>,
+    pub(super) threads: Vec<Tid>,
+    what: String,
+}
+
+impl Who {
+    /// That none of them is there.
+    pub(super) fn gone(&self) -> Error {
+        match self.watch {
+            Watch::Cpus(_) => Error::NoCpu,
+            Watch::Threads(_) => Error::Gone { what: self.what.clone() },
+        }
+    }
+}
+
+/// Finds those whom `config` names, of whom some may be gone.
+pub(super) fn find(
+    config: &Config,
+    held: Option<&Held>,
+    online: &[Cpu],
+    notes: &mut Vec<Note>,
+) -> Result<Who, Error> {
+    let all = |watch| Who {
+        watch,
+        watched: Watched::nobody(),
+        processes: Vec::new(),
+        threads: vec![Tid(-1)],
+        what: String::new(),
+    };
+    let who = match &config.target {
+        Target::AllCpus => all(Watch::Cpus(online.to_vec())),
+        Target::Cpus(cpus) => {
+            let (on, off): (Vec<_>, Vec<_>) = cpus.iter().partition(|it| online.contains(it));
+            notes.extend(off.into_iter().map(|cpu| Note::CpuOffline { cpu }));
+            all(Watch::Cpus(on))
+        }
+        Target::Workload => {
+            let tids: Vec<_> = held.iter().map(|it| Tid(it.pid().0)).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::nobody(),
+                processes: Vec::new(),
+                threads: tids,
+                what: "command".to_owned(),
+            }
+        }
+        Target::Processes(pids) => {
+            let lives = |pid: &Pid| process::task(*pid, Tid(pid.0)).is_some_and(|it| !it.is_zombie);
+            let pids: Vec<_> = pids.iter().copied().filter(lives).collect();
+            let tids: Vec<_> = pids.iter().flat_map(|&pid| process::threads(pid)).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::processes(&pids),
+                processes: pids,
+                threads: tids,
+                what: "process with such an id".to_owned(),
+            }
+        }
+        Target::Threads(tids) => {
+            let lives = |tid: &Tid| {
+                let task = process::process_of(*tid).and_then(|pid| process::task(pid, *tid));
+                task.is_some_and(|it| !it.is_zombie)
+            };
+            let tids: Vec<_> = tids.iter().copied().filter(lives).collect();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::threads(&tids),
+                processes: Vec::new(),
+                threads: tids,
+                what: "thread with such an id".to_owned(),
+            }
+        }
+    };
+    let is_nobody = match &who.watch {
+        Watch::Cpus(cpus) => cpus.is_empty(),
+        Watch::Threads(tids) => tids.is_empty(),
+    };
+    if is_nobody { Err(who.gone()) } else { Ok(who) }
+}
+
+/// What the plan depends on.
+pub(super) fn request(
+    config: &Config,
+    watch: Watch,
+    online: Vec<Cpu>,
+    settings: &Settings,
+    notes: &mut Vec<Note>,
+) -> Request {
+    let is_late = !config.delay.is_zero();
+    let start = match (&config.target, is_late) {
+        (Target::Workload, false) => Start::AtExec,
+        (Target::Workload, true) => Start::AfterExec,
+        (_, false) => Start::WhenTold,
+        (_, true) => Start::WhenToldLater,
+    };
+    let events: Vec<Event> = match &config.events {
+        Events::Default => vec![events::default_event()],
+        Events::Named(events) => events.clone(),
+    };
+    let most = settings.perf_event_max_sample_rate.unwrap_or(u64::MAX);
+    let mut lower = |hertz: u64| {
+        if most < hertz {
+            notes.push(Note::LowerRate { wanted: hertz, taken: most });
+        }
+        hertz.min(most)
+    };
+    let rate = match config.rate {
+        Rate::Usual(hertz) => Rate::Usual(lower(hertz)),
+        Rate::Hertz(hertz) => Rate::Hertz(lower(hertz)),
+        Rate::Period(period) => Rate::Period(period),
+    };
+    let (call_graph, inherit, bpf) = (config.call_graph, config.inherit, config.bpf);
+    Request { events, watch, start, rate, call_graph, inherit, bpf, online }
+}
