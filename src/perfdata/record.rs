@@ -3,12 +3,14 @@
 use crate::units::Addr;
 use crate::units::BpfTag;
 use crate::units::BuildId;
+use crate::units::FileOffset;
 use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::ProgId;
 use crate::units::Tid;
 
 use super::Cursor;
+use super::Endian;
 use super::Error;
 use super::Result;
 use super::U64s;
@@ -487,6 +489,34 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// How many bytes the fields of a record take by its content, where its header may claim more.
+    ///
+    /// Where several events want the same `KSYMBOL`, `BPF_EVENT` or `TEXT_POKE`, the kernel adds
+    /// the length of the trailer to the one header again for each, so that all but the first
+    /// recorder get records with unwritten bytes at the end, behind the trailer.
+    ///
+    /// Source: `perf_event_ksymbol_output()`, `perf_event_bpf_output()` and
+    /// `perf_event_text_poke_output()` in `kernel/events/core.c`, which do not put the size back
+    /// as their neighbours do.
+    pub fn fields_len(kind: RecordKind, body: &[u8], endian: Endian) -> Option<usize> {
+        let len = match kind {
+            RecordKind::BPF_EVENT => 16,
+            RecordKind::KSYMBOL => {
+                let name = body.get(16..)?;
+                let end = name.iter().position(|&byte| byte == 0)?;
+                end.checked_add(17)?.checked_next_multiple_of(8)?
+            }
+            RecordKind::TEXT_POKE => {
+                let mut cursor = Cursor::new(body.get(8..)?, FileOffset(8), endian);
+                let old_len = usize::from(cursor.u16("text_poke old_len").ok()?);
+                let new_len = usize::from(cursor.u16("text_poke new_len").ok()?);
+                12_usize.checked_add(old_len)?.checked_add(new_len)?.checked_next_multiple_of(8)?
+            }
+            _ => return None,
+        };
+        (len <= body.len()).then_some(len)
+    }
+
     /// Appends the record as a whole: a header with `kind` and `misc`, the body, and `trailer`,
     /// which is a [`SampleId`](super::SampleId) in bytes or nothing.
     ///
@@ -689,4 +719,23 @@ fn put_str(text: &[u8], out: &mut Vec<u8>) {
 
 pub(super) fn pad_to_8(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(8), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_of_a_record_says_where_its_fields_end() {
+        let len = |kind, body: &[u8]| Record::fields_len(kind, body, Endian::Little);
+        let named = |name: &[u8]| [&[0; 16], name, &[0xff; 40]].concat();
+        assert_eq!(len(RecordKind::KSYMBOL, &named(b"bpf_pro\0")), Some(24));
+        assert_eq!(len(RecordKind::KSYMBOL, &named(b"bpf_prog\0\0\0\0\0\0\0\0")), Some(32));
+        assert_eq!(len(RecordKind::KSYMBOL, &[1; 40]), None);
+        assert_eq!(len(RecordKind::BPF_EVENT, &[1; 80]), Some(16));
+        assert_eq!(len(RecordKind::BPF_EVENT, &[1; 8]), None);
+        let poke = [&[0; 8], &[5, 0, 2, 0][..], &[9; 30]].concat();
+        assert_eq!(len(RecordKind::TEXT_POKE, &poke), Some(24));
+        assert_eq!(len(RecordKind::COMM, &[0; 24]), None);
+    }
 }

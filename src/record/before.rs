@@ -87,8 +87,8 @@ impl Session<'_> {
 
     /// Takes what the rings hold by now, to be written once there is a file.
     fn drain_early(&mut self) {
-        let time_at = self.time_at();
-        pump::round(&mut self.rings, &mut self.early, &mut self.tally, time_at);
+        let places = self.places();
+        pump::round(&mut self.rings, &mut self.early, &mut self.tally, places);
     }
 
     fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {

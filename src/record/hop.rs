@@ -1,5 +1,7 @@
 //! A walk over record headers, which counts and touches nothing else.
 
+use crate::perfdata::Endian;
+use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::units::Nanos;
@@ -35,6 +37,11 @@ impl Pieces<'_> {
         self.first.len() + self.second.len()
     }
 
+    /// A copy of the `len` bytes at `at`.
+    fn copy(self, at: usize, len: usize) -> Vec<u8> {
+        self.first.iter().chain(self.second).skip(at).take(len).copied().collect()
+    }
+
     /// The eight bytes at `at`, as a number of this machine's.
     fn word(self, at: usize) -> Option<u64> {
         if let Some((bytes, _)) = self.first.get(at..).and_then(<[u8]>::split_first_chunk) {
@@ -49,12 +56,40 @@ impl Pieces<'_> {
     }
 }
 
+/// Where fields lie in the records of a ring, of which all events are alike in this.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// The offset in a sample at which its time stands, header included, in bytes.
+    pub(super) time_at: usize,
+    /// The length of the trailer of other records, in bytes.
+    pub(super) trailer_len: usize,
+}
+
+/// What a walk over one unread part of a ring found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Walked {
+    /// How many bytes are whole records: all, unless something else than the kernel wrote there.
+    pub(super) good: usize,
+    /// Records whose header claims more than they hold.
+    pub(super) overlong: Vec<Overlong>,
+}
+
+/// A record whose header claims unwritten bytes beyond its end; see [`Record::fields_len`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Overlong {
+    /// Where it begins in the unread part.
+    pub(super) at: usize,
+    /// The length that its header claims, in bytes.
+    pub(super) claimed: usize,
+    /// The record as it ought to be.
+    pub(super) mended: Vec<u8>,
+}
+
 impl Tally {
-    /// Walks over one unread part of a ring, in one piece or two, and returns how many bytes of it
-    /// are whole records: all, unless something else than the kernel wrote there.
-    ///
-    /// `time_at` is the offset in a sample at which its time stands, header included.
-    pub(super) fn hop(&mut self, first: &[u8], second: &[u8], time_at: usize) -> usize {
+    /// Walks over one unread part of a ring, in one piece or two.
+    pub(super) fn hop(&mut self, first: &[u8], second: &[u8], places: Places) -> Walked {
+        let time_at = places.time_at;
+        let mut overlong = Vec::new();
         let pieces = Pieces { first, second };
         let mut at = 0;
         // The first and the last sample; those in between lie in between in time, too.
@@ -74,6 +109,10 @@ impl Tally {
                     self.lost_samples += pieces.word(at + 8).unwrap_or(0);
                 }
                 RecordKind::THROTTLE => self.throttled += 1,
+                RecordKind::KSYMBOL | RecordKind::BPF_EVENT => {
+                    let mended = mended(kind, pieces.copy(at, size), places.trailer_len);
+                    overlong.extend(mended.map(|mended| Overlong { at, claimed: size, mended }));
+                }
                 _ => {}
             }
             at += size;
@@ -85,13 +124,27 @@ impl Tally {
             self.last = self.last.into_iter().chain(late).max();
         }
         self.corrupt += u64::from(at != pieces.len());
-        at
+        Walked { good: at, overlong }
     }
 
     /// All that was lost: records and samples.
     pub fn all_lost(&self) -> u64 {
         self.lost.max(self.lost_samples)
     }
+}
+
+/// `record` with the length that it really has, if that is less than its header says.
+fn mended(kind: RecordKind, mut record: Vec<u8>, trailer_len: usize) -> Option<Vec<u8>> {
+    let header_len = usize::from(RecordHeader::SIZE);
+    let fields_len = Record::fields_len(kind, record.get(header_len..)?, Endian::NATIVE)?;
+    let len = header_len + fields_len + trailer_len;
+    if len >= record.len() {
+        return None;
+    }
+    record.truncate(len);
+    let size = u16::try_from(len).ok()?.to_ne_bytes();
+    record.get_mut(6..8)?.copy_from_slice(&size);
+    Some(record)
 }
 
 /// Kind and size of a record, of the first eight bytes of it.
@@ -103,6 +156,8 @@ fn header_of(word: u64) -> (RecordKind, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLACES: Places = Places { time_at: 16, trailer_len: 16 };
 
     /// A record of `words` after its header.
     fn record(kind: RecordKind, words: &[u64]) -> Vec<u8> {
@@ -136,7 +191,7 @@ mod tests {
         for cut in 0..=bytes.len() {
             let (first, second) = bytes.split_at(cut);
             let mut tally = Tally::default();
-            assert_eq!(tally.hop(first, second, 16), bytes.len(), "{cut}");
+            assert_eq!(tally.hop(first, second, PLACES).good, bytes.len(), "{cut}");
             assert_eq!(tally, OF_THREE, "{cut}");
         }
     }
@@ -147,7 +202,7 @@ mod tests {
         let good = bytes.len();
         bytes.extend([0; 16]);
         let mut tally = Tally::default();
-        assert_eq!(tally.hop(&bytes, &[], 16), good);
+        assert_eq!(tally.hop(&bytes, &[], PLACES).good, good);
         assert_eq!(tally, Tally { corrupt: 1, ..OF_THREE });
     }
 
@@ -155,7 +210,7 @@ mod tests {
     fn a_record_that_reaches_beyond_the_unread_part_is_left_out() {
         let bytes = three();
         let mut tally = Tally::default();
-        assert_eq!(tally.hop(&bytes[..40], &[], 16), 32);
+        assert_eq!(tally.hop(&bytes[..40], &[], PLACES).good, 32);
         assert_eq!((tally.samples, tally.corrupt), (1, 1));
     }
 
@@ -163,8 +218,23 @@ mod tests {
     fn times_are_the_earliest_and_the_latest_of_all_rings() {
         let mut tally = Tally::default();
         for time in [50, 20, 90] {
-            tally.hop(&record(RecordKind::SAMPLE, &[0, time, 0]), &[], 16);
+            tally.hop(&record(RecordKind::SAMPLE, &[0, time, 0]), &[], PLACES);
         }
         assert_eq!((tally.first, tally.last), (Some(Nanos(20)), Some(Nanos(90))));
+    }
+
+    #[test]
+    fn a_record_with_a_length_of_several_events_gets_its_own() {
+        let name = u64::from_ne_bytes(*b"bpf_x\0\0\0");
+        let real = record(RecordKind::KSYMBOL, &[0x1000, 64, name, 7, 8]);
+        let claimed = record(RecordKind::KSYMBOL, &[0x1000, 64, name, 7, 8, 0xdead, 0xbeef]);
+        let bytes = [three(), claimed.clone(), real.clone()].concat();
+        for cut in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(cut);
+            let walked = Tally::default().hop(first, second, PLACES);
+            assert_eq!(walked.good, bytes.len());
+            let want = Overlong { at: three().len(), claimed: claimed.len(), mended: real.clone() };
+            assert_eq!(walked.overlong, [want], "{cut}");
+        }
     }
 }

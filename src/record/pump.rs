@@ -1,9 +1,11 @@
 //! From the rings to the output.
 
 use std::io::IoSlice;
+use std::ops::Range;
 
 use crate::sys::ring::Ring;
 
+use super::hop::Places;
 use super::hop::Tally;
 use super::output::Output;
 
@@ -62,17 +64,25 @@ pub(super) fn round<S: Source>(
     sources: &mut [S],
     sink: &mut impl Sink,
     tally: &mut Tally,
-    time_at: usize,
+    places: Places,
 ) -> usize {
     let mut lens = Vec::with_capacity(sources.len());
-    let mut slices = Vec::with_capacity(sources.len() * 2 + 1);
+    let mut walks = Vec::with_capacity(sources.len());
     for source in &*sources {
         let (first, second) = source.unread();
-        let good = tally.hop(first, second, time_at);
-        let in_first = good.min(first.len());
-        slices.extend(first.get(..in_first).map(IoSlice::new));
-        slices.extend(second.get(..good - in_first).map(IoSlice::new));
+        walks.push(tally.hop(first, second, places));
         lens.push(first.len() + second.len());
+    }
+    let mut slices = Vec::with_capacity(sources.len() * 2 + 1);
+    for (source, walked) in sources.iter().zip(&walks) {
+        let (first, second) = source.unread();
+        let mut at = 0;
+        for record in &walked.overlong {
+            push(first, second, at..record.at, &mut slices);
+            slices.push(IoSlice::new(&record.mended));
+            at = record.at + record.claimed;
+        }
+        push(first, second, at..walked.good, &mut slices);
     }
     let total: usize = lens.iter().sum();
     if total != 0 {
@@ -83,6 +93,15 @@ pub(super) fn round<S: Source>(
         source.consume(len);
     }
     total
+}
+
+/// Adds a range of the two pieces to `slices`, in the one piece or two that it lies in.
+fn push<'a>(first: &'a [u8], second: &'a [u8], range: Range<usize>, slices: &mut Vec<IoSlice<'a>>) {
+    let cut = first.len();
+    let in_first = first.get(range.start.min(cut)..range.end.min(cut));
+    let in_second = second.get(range.start.saturating_sub(cut)..range.end.saturating_sub(cut));
+    let some = in_first.into_iter().chain(in_second).filter(|it| !it.is_empty());
+    slices.extend(some.map(IoSlice::new));
 }
 
 #[cfg(test)]
@@ -102,6 +121,8 @@ mod tests {
         }
     }
 
+    const PLACES: Places = Places { time_at: 24, trailer_len: 0 };
+
     const A: [u8; 8] = [14, 0, 0, 0, 0, 0, 8, 0];
     const B: [u8; 8] = [14, 0, 0, 0, 1, 0, 8, 0];
 
@@ -110,8 +131,8 @@ mod tests {
         let wrapped = Fake(A[..3].to_vec(), [&A[3..], &B].concat());
         let mut rings = [Fake(B.to_vec(), Vec::new()), wrapped, Fake(Vec::new(), Vec::new())];
         let (mut file, mut tally) = (Vec::new(), Tally::default());
-        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 24);
-        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 0);
+        assert_eq!(round(&mut rings, &mut file, &mut tally, PLACES), 24);
+        assert_eq!(round(&mut rings, &mut file, &mut tally, PLACES), 0);
         assert_eq!(file, [B, A, B, FINISHED_ROUND].concat());
         assert_eq!(tally, Tally::default());
     }
@@ -120,7 +141,7 @@ mod tests {
     fn what_is_no_record_is_taken_and_not_written() {
         let mut rings = [Fake([&A[..], &[0; 8]].concat(), Vec::new())];
         let (mut file, mut tally) = (Vec::new(), Tally::default());
-        assert_eq!(round(&mut rings, &mut file, &mut tally, 24), 16);
+        assert_eq!(round(&mut rings, &mut file, &mut tally, PLACES), 16);
         assert_eq!(file, [A, FINISHED_ROUND].concat());
         assert_eq!(tally.corrupt, 1);
     }

@@ -42,6 +42,7 @@ use super::config::Config;
 use super::config::Events;
 use super::config::FollowBpf;
 use super::describe;
+use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
 use super::open;
@@ -299,8 +300,8 @@ impl Session<'_> {
     }
 
     fn round(&mut self, output: &mut Output) {
-        let time_at = self.time_at();
-        pump::round(&mut self.rings, output, &mut self.tally, time_at);
+        let places = self.places();
+        pump::round(&mut self.rings, output, &mut self.tally, places);
     }
 
     /// The last round, the features, the header; then the end of the command.
@@ -421,12 +422,15 @@ impl Session<'_> {
         self.events.first().map(|it| SampleIdLayout::new(&it.attr)).unwrap_or_default()
     }
 
-    /// Where a sample's time stands: the same for all events, by the plan.
-    pub(super) fn time_at(&self) -> usize {
+    /// Where fields lie in the records: the same for all events, by the plan.
+    pub(super) fn places(&self) -> Places {
         let fields = self.events.first().map_or(SampleType::empty(), |it| it.attr.sample_type);
         let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
         let n_before = (fields & before).bits().count_ones();
-        8 + usize::try_from(n_before).unwrap_or(0) * 8
+        let time_at = 8 + usize::try_from(n_before).unwrap_or(0) * 8;
+        let trailer_len =
+            self.events.first().map_or(0, |it| SampleIdLayout::new(&it.attr).trailer_len());
+        Places { time_at, trailer_len }
     }
 
     pub(super) fn id_entries(&self) -> Vec<IdEntry> {

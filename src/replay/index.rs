@@ -208,8 +208,9 @@ impl Pass<'_> {
 
     fn kernel_record(&mut self, raw: RawRecord<'_>) {
         let endian = self.recording.header.endian();
-        let event = self.recording.event_of_record(raw.body) as usize;
-        let (own, id) = self.recording.events[event].sample_id.split(raw.body, endian);
+        let body = self.recording.trim(raw.header.kind, raw.body);
+        let event = self.recording.event_of_record(body) as usize;
+        let (own, id) = self.recording.events[event].sample_id.split(body, endian);
         let mut cursor = Cursor::new(own, FileOffset(raw.at.0.saturating_add(8)), endian);
         let Ok(record) = Record::decode(raw.header, &mut cursor) else {
             self.index.anomalies.undecodable += 1;

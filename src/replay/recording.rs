@@ -221,6 +221,15 @@ impl Recording {
         }
     }
 
+    /// The body of a record that is no sample without what its header claims beyond its end.
+    pub fn trim<'b>(&self, kind: RecordKind, body: &'b [u8]) -> &'b [u8] {
+        let endian = self.header.endian();
+        let trailer_len = self.events.first().map_or(0, |it| it.sample_id.trailer_len());
+        Record::fields_len(kind, body, endian)
+            .and_then(|len| body.get(..len.checked_add(trailer_len)?))
+            .unwrap_or(body)
+    }
+
     /// Which event wrote a record that is no sample, by its whole body.
     pub fn event_of_record(&self, body: &[u8]) -> u32 {
         let endian = self.header.endian();

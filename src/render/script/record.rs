@@ -32,6 +32,7 @@ impl Formatter<'_> {
     ) {
         let recording = self.source.recording;
         let endian = recording.header.endian();
+        let body = recording.trim(header.kind, body);
         let idx = recording.event_of_record(body) as usize;
         let event = &recording.events[idx];
         let (own, id) = if header.kind.is_kernel() {
