@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::perfdata;
 use crate::replay;
 use crate::replay::Anomalies;
+use crate::replay::Index;
 use crate::replay::Recording;
 
 use super::message;
@@ -26,6 +27,12 @@ pub(super) fn open(path: &Path) -> Result<(File, Recording), Failure> {
     if recording.is_unfinished {
         message::warn(&format!(
             "`{}` was not finished by its recorder: it is read up to its last whole record",
+            path.display()
+        ));
+    }
+    if recording.has_unknown_fields {
+        message::warn(&format!(
+            "the events of `{}` have fields that this version does not know",
             path.display()
         ));
     }
@@ -85,6 +92,18 @@ pub(super) fn cannot_read(path: &Path, error: &replay::Error) -> Failure {
         }
         _ => failure,
     }
+}
+
+/// Makes an error of a recording of which nothing can be shown since all is compressed.
+pub(super) fn check(path: &Path, index: &Index) -> Result<(), Failure> {
+    let n_samples: u64 = index.n_samples.iter().sum();
+    if n_samples == 0 && index.anomalies.compressed != 0 {
+        let what = format!("cannot read `{}`", path.display());
+        return Err(Failure::new(what)
+            .cause("its records are compressed, which this version does not read")
+            .hint("record without `-z`"));
+    }
+    Ok(())
 }
 
 /// Tells in one line what went wrong without stopping the command.

@@ -31,6 +31,11 @@ impl Failure {
         Self { what: what.into(), because: Some(text.join(": ")), hint: None, is_silent }
     }
 
+    /// With a cause in words.
+    pub(super) fn cause(self, cause: impl Into<String>) -> Self {
+        Self { because: Some(cause.into()), ..self }
+    }
+
     /// With advice that would work here.
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -174,6 +174,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
+    input::check(&args.input, &index)?;
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
     let keep = request.keep();

@@ -12,6 +12,7 @@ use crate::render::script::Fields;
 use crate::render::script::Only;
 use crate::render::script::Options;
 use crate::render::script::Precision;
+use crate::render::script::Selection;
 use crate::render::script::Show;
 use crate::render::script::Source;
 use crate::render::script::script;
@@ -31,8 +32,9 @@ pub(super) struct Args {
     /// The recording to read, `-` for stdin.
     #[arg(short, long, value_name = "FILE", default_value = input::DEFAULT)]
     input: PathBuf,
-    /// The fields to print, such as `comm,tid,time,ip,sym`.
-    #[arg(short = 'F', long, value_name = "LIST")]
+    /// The fields to print, such as `comm,tid,time,ip,sym`, or changes to the default ones, such as
+    /// `+pid,-dso`.
+    #[arg(short = 'F', long, value_name = "LIST", allow_hyphen_values = true)]
     fields: Option<String>,
     /// Print times with nine digits after the point.
     #[arg(long)]
@@ -91,6 +93,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted { kinds }).map_err(cannot)?;
+    input::check(&args.input, &index)?;
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
@@ -103,23 +106,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
-    let asked = match &args.fields {
-        None => None,
-        Some(list) => Some(Fields::parse(list).map_err(|error| {
+    let selection = match &args.fields {
+        None => Selection::Changed { plus: Fields::empty(), minus: Fields::empty() },
+        Some(list) => Selection::parse(list).map_err(|error| {
             let known: Vec<&str> = Fields::names().collect();
             Failure::because("cannot print these fields", &error)
                 .hint(format!("fields are {}", known.join(", ")))
-        })?),
+        })?,
     };
-    let mut fields = Vec::new();
-    for event in &recording.events {
-        if let Some(asked) = asked {
-            asked
-                .check(&event.name, &event.attr)
-                .map_err(|error| Failure::because("cannot print these fields", &error))?;
-        }
-        fields.push(asked.unwrap_or_else(|| Fields::of_event(&event.attr)));
-    }
+    let fields = recording.events.iter().map(|event| selection.of_event(&event.name, &event.attr));
+    let fields = fields
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::because("cannot print these fields", &error))?;
     let cpus = match &args.cpu {
         None => Vec::new(),
         Some(list) => crate::host::cpus::parse_list(list)

@@ -109,15 +109,19 @@ impl FileHeader {
     ///
     /// # Errors
     ///
-    /// [`Error::BadMagic`] if it is something else, [`Error::Truncated`] if it ends too early, and
+    /// [`Error::Empty`] or [`Error::BadMagic`] if it is something else, [`Error::Truncated`] if it ends too early, and
     /// [`Error::BadField`] for a header or attribute size that cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() {
+            return Err(Error::Empty);
+        }
+        // Of a shorter input there is still to tell whether it could have become a recording.
+        if ![*b"PERFILE2", *b"2ELIFREP"].iter().any(|it| it.iter().zip(bytes).all(|(a, b)| a == b))
+        {
+            return Err(Error::BadMagic);
+        }
         let mut probe = Cursor::new(bytes, FileOffset(0), Endian::Little);
-        let endian = match probe.u64("magic")? {
-            MAGIC => Endian::Little,
-            other if other.swap_bytes() == MAGIC => Endian::Big,
-            _ => return Err(Error::BadMagic),
-        };
+        let endian = if probe.u64("magic")? == MAGIC { Endian::Little } else { Endian::Big };
         let mut cursor = Cursor::new(bytes, FileOffset(0), endian);
         cursor.u64("magic")?;
         let at = cursor.at();
@@ -265,7 +269,9 @@ mod tests {
     fn text_and_short_files_are_refused() {
         let say = |bytes: &[u8]| FileHeader::decode(bytes).unwrap_err().to_string();
         assert_eq!(say(b"hello, world"), "no `perf.data`: the magic at byte 0x0 is not `PERFILE2`");
-        assert_eq!(say(b""), "magic at byte 0x0 needs 8 bytes, only 0 left");
+        assert_eq!(say(b"hi"), "no `perf.data`: the magic at byte 0x0 is not `PERFILE2`");
+        assert_eq!(say(b""), "it is empty");
+        assert_eq!(say(b"PERF"), "magic at byte 0x0 needs 8 bytes, only 4 left");
         let mut bytes = Vec::new();
         file().encode(&mut bytes);
         assert_eq!(

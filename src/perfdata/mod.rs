@@ -87,6 +87,9 @@ pub enum Error {
         /// How many bytes there are.
         left: u64,
     },
+    /// There is not a single byte.
+    #[error("it is empty")]
+    Empty,
     /// A record claims to be shorter than its own header.
     #[error("record at byte {at} has size {size}, less than its header of 8 bytes")]
     RecordTooShort {

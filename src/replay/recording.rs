@@ -56,6 +56,8 @@ pub struct Recording {
     pub features: Vec<FeatureSection>,
     /// Whether the recorder did not live to write the length of its data.
     pub is_unfinished: bool,
+    /// Whether attributes hold something that this version does not know.
+    pub has_unknown_fields: bool,
     ids: FxHashMap<u64, u32>,
     /// Whether all events put the trailers' fields in the same places.
     has_one_layout: bool,
@@ -99,6 +101,7 @@ impl Recording {
         for entry in entries {
             let len = entry.ids.size.min(MAX_ATTRS_LEN);
             let ids = decode_ids(&read_up_to(input, FileOffset(entry.ids.offset), len)?, endian);
+            this.has_unknown_fields |= entry.has_unknown_tail;
             this.add_event(entry.attr, ids);
         }
         // A recorder that was killed has written neither the length of its data nor features.
@@ -172,6 +175,7 @@ impl Recording {
             events: Vec::new(),
             features: Vec::new(),
             is_unfinished: false,
+            has_unknown_fields: false,
             ids: FxHashMap::default(),
             has_one_layout: true,
         }

@@ -53,12 +53,74 @@ const NAMES: [(&str, Fields); 12] = [
     ("period", Fields::PERIOD),
 ];
 
-/// A name that is no field.
+/// What was asked for: fields by themselves, or changes to what is printed by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// These and no others.
+    Only(Fields),
+    /// The defaults of each event, changed.
+    Changed {
+        /// Printed too.
+        plus: Fields,
+        /// Not printed.
+        minus: Fields,
+    },
+}
+
+/// A list that does not say which fields to print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no field")]
-pub struct UnknownField {
-    /// The name.
-    pub name: String,
+pub enum UnknownField {
+    /// A name is no field.
+    #[error("`{name}` is no field")]
+    NoField {
+        /// The name.
+        name: String,
+    },
+    /// Some names have a sign and some have none.
+    #[error("`{list}` mixes fields with changes to the default ones")]
+    Mixed {
+        /// The list.
+        list: String,
+    },
+}
+
+impl Selection {
+    /// What a list such as `comm,tid,ip`, or `+pid,-dso`, selects.
+    ///
+    /// # Errors
+    ///
+    /// The first name that is no field, or the list if it is of both kinds.
+    pub fn parse(list: &str) -> Result<Self, UnknownField> {
+        let (mut only, mut plus, mut minus) = (Fields::empty(), Fields::empty(), Fields::empty());
+        for name in list.split(',').filter(|it| !it.is_empty()) {
+            if let Some(name) = name.strip_prefix('+') {
+                plus |= Fields::named(name)?;
+            } else if let Some(name) = name.strip_prefix('-') {
+                minus |= Fields::named(name)?;
+            } else {
+                only |= Fields::named(name)?;
+            }
+        }
+        match (only.is_empty(), (plus | minus).is_empty()) {
+            (_, true) => Ok(Self::Only(only)),
+            (true, false) => Ok(Self::Changed { plus, minus }),
+            (false, false) => Err(UnknownField::Mixed { list: list.to_owned() }),
+        }
+    }
+
+    /// The fields that it selects of the samples of `event`.
+    ///
+    /// # Errors
+    ///
+    /// The first that was asked for and that the samples do not carry.
+    pub fn of_event(self, event: &str, attr: &Attr) -> Result<Fields, MissingField> {
+        let (asked, fields) = match self {
+            Self::Only(fields) => (fields, fields),
+            Self::Changed { plus, minus } => (plus, (Fields::of_event(attr) | plus) - minus),
+        };
+        asked.check(event, attr)?;
+        Ok(fields)
+    }
 }
 
 /// A field was asked for that the samples do not carry.
@@ -83,24 +145,19 @@ impl Fields {
             TRACEPOINT => always,
             _ => always | place | Self::PERIOD,
         };
-        wanted - wanted.missing(attr)
+        wanted - Self::missing(attr)
     }
 
-    /// The fields of a list such as `comm,tid,ip`.
+    /// The field of a name such as `comm`.
     ///
     /// # Errors
     ///
-    /// The first name that is no field.
-    pub fn parse(list: &str) -> Result<Self, UnknownField> {
-        let mut fields = Self::empty();
-        for name in list.split(',').filter(|it| !it.is_empty()) {
-            let known = NAMES.iter().find(|(known, _)| *known == name);
-            let Some((_, field)) = known else {
-                return Err(UnknownField { name: name.to_owned() });
-            };
-            fields |= *field;
-        }
-        Ok(fields)
+    /// The name, if it is no field.
+    fn named(name: &str) -> Result<Self, UnknownField> {
+        let known = NAMES.iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, field)| *field)
+            .ok_or_else(|| UnknownField::NoField { name: name.to_owned() })
     }
 
     /// The names of all fields.
@@ -113,8 +170,8 @@ impl Fields {
     /// # Errors
     ///
     /// The first that they do not carry.
-    pub fn check(self, event: &str, attr: &Attr) -> Result<(), MissingField> {
-        let missing = self.missing(attr) & self;
+    fn check(self, event: &str, attr: &Attr) -> Result<(), MissingField> {
+        let missing = Self::missing(attr) & self;
         match NAMES.iter().find(|(_, field)| missing.contains(*field)) {
             Some((field, _)) => Err(MissingField { event: event.to_owned(), field }),
             None => Ok(()),
@@ -122,13 +179,12 @@ impl Fields {
     }
 
     /// What samples of an event with `attr` do not carry.
-    fn missing(self, attr: &Attr) -> Self {
+    fn missing(attr: &Attr) -> Self {
         let needs = [
             (Self::TID | Self::PID, SampleType::TID),
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
             (Self::IP | Self::SYM | Self::SYMOFF | Self::DSO, SampleType::IP),
-            (Self::PERIOD, SampleType::PERIOD),
         ];
         needs
             .iter()
@@ -157,9 +213,26 @@ mod tests {
     #[test]
     fn what_is_asked_for_must_be_there() {
         let attr = attr(SampleType::IP | SampleType::TID);
-        let fields = Fields::parse("comm,tid,time,ip").unwrap();
-        let error = fields.check("cpu-clock", &attr).unwrap_err();
-        assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
-        assert_eq!(Fields::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
+        for list in ["comm,tid,time,ip", "+time"] {
+            let selection = Selection::parse(list).unwrap();
+            let error = selection.of_event("cpu-clock", &attr).unwrap_err();
+            assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
+        }
+        assert_eq!(Selection::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
+    }
+
+    #[test]
+    fn signs_change_the_defaults() {
+        let attr = attr(SampleType::IP | SampleType::TID | SampleType::PERIOD);
+        let fields = |list| Selection::parse(list).unwrap().of_event("cpu-clock", &attr).unwrap();
+        let default = Fields::of_event(&attr);
+        let place = Fields::SYM | Fields::SYMOFF | Fields::DSO;
+        assert_eq!(fields("-sym,-symoff,-dso"), default - place);
+        assert_eq!(fields("+pid,-sym"), (default | Fields::PID) - Fields::SYM);
+        assert_eq!(fields("pid,ip"), Fields::PID | Fields::IP);
+        assert_eq!(
+            Selection::parse("comm,-sym").unwrap_err().to_string(),
+            "`comm,-sym` mixes fields with changes to the default ones"
+        );
     }
 }

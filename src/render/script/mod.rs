@@ -30,6 +30,7 @@ use crate::units::Tid;
 
 pub use fields::Fields;
 pub use fields::MissingField;
+pub use fields::Selection;
 pub use fields::UnknownField;
 
 use line::Formatter;
