@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod ending;
+#[cfg(test)]
 mod loading;
 #[cfg(test)]
 mod naming;

@@ -1,0 +1,227 @@
+//! How a recording begins and ends: statuses, signals, full disks, short commands, pipes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::stage::Need;
+use crate::stage::bpfperf;
+use crate::stage::demo_path;
+use crate::stage::may_run;
+use crate::stage::output_of;
+use crate::stage::stdout_of;
+use crate::stage::told;
+
+/// Records `command` into `file`.
+fn record(file: &Path, command: &[&str]) -> Output {
+    output_of(bpfperf().args(["record", "-o"]).arg(file).arg("--").args(command))
+}
+
+/// What `script` says of a recording, with the records of tasks and mappings.
+#[track_caller]
+fn script(file: &Path) -> String {
+    let shown = ["script", "--show-task-events", "--show-mmap-events", "-i"];
+    stdout_of(bpfperf().args(shown).arg(file))
+}
+
+#[track_caller]
+fn check_status(command: &[&str], want: i32) {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    let output = record(&file, command);
+    assert_eq!(output.status.code(), Some(want), "{}", told(&bpfperf(), &output));
+    // The file is whole, whatever became of the command.
+    assert!(script(&file).contains("PERF_RECORD_COMM exec: sh:"));
+}
+
+#[test]
+fn the_status_is_the_commands_own() {
+    check_status(&["sh", "-c", "exit 7"], 7);
+    check_status(&["sh", "-c", "kill -9 $$"], 137);
+}
+
+#[track_caller]
+fn check_no_command(command: &str, want: i32) {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    fs::write(&file, "before").unwrap();
+    let output = record(&file, &[command]);
+    assert_eq!(output.status.code(), Some(want), "{}", told(&bpfperf(), &output));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_command_that_cannot_be_run_leaves_the_older_recording_alone() {
+    check_no_command("/nonexistent/command", 127);
+    check_no_command("/etc/passwd", 126);
+}
+
+#[test]
+fn the_older_recording_is_kept_and_the_new_one_is_private() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    fs::write(&file, "before").unwrap();
+    assert!(record(&file, &["true"]).status.success());
+    assert_eq!(fs::read_to_string(scratch.path().join("perf.data.old")).unwrap(), "before");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_shortest_command_is_seen_from_its_exec_on() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    for _ in 0..10 {
+        let output = record(&file, &["/bin/true"]);
+        assert!(output.status.success(), "{}", told(&bpfperf(), &output));
+        let script = script(&file);
+        assert!(script.contains("PERF_RECORD_COMM exec: true:"), "{script}");
+        assert!(script.lines().any(|it| it.contains("MMAP2") && it.ends_with("/true")), "{script}");
+    }
+}
+
+#[track_caller]
+fn check_signal(signal: Signal, args: &[&str], want_status: i32) {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-o"]).arg(&file).args(args);
+    let child = record.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // The file is there once the recording has begun.
+    let began = Instant::now();
+    while !file.exists() {
+        assert!(began.elapsed() < Duration::from_secs(20), "no recording began");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(300));
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(want_status), "{}", told(&record, &output));
+    // The last that is written.
+    let header = stdout_of(bpfperf().args(["report", "--header-only", "-i"]).arg(&file));
+    assert!(header.contains("# nrcpus online : "), "{header}");
+    assert!(script(&file).contains("PERF_RECORD_COMM"));
+}
+
+#[test]
+fn a_signal_ends_the_recording_and_the_file_is_whole() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    check_signal(Signal::SIGINT, &["-a"], 0);
+    check_signal(Signal::SIGTERM, &["-a"], 0);
+    // The command is asked to end, and its status is what it makes of that.
+    check_signal(Signal::SIGINT, &["--", "sleep", "30"], 143);
+    check_signal(Signal::SIGTERM, &["--", "sh", "-c", "trap 'exit 5' TERM; sleep 1; sleep 1"], 5);
+}
+
+#[test]
+fn what_fits_on_a_full_disk_can_be_read() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let told = r#"
+        mount -t tmpfs -o size=64k none "$1" || exit 99
+        "$2" record -F 20000 -o "$1/p" -- "$3" spin 3 2>&1
+        echo "status $?"
+        "$2" script -i "$1/p" | wc -l
+    "#;
+    let mut shell = Command::new("unshare");
+    shell.args(["-m", "sh", "-c", told, "sh"]).arg(scratch.path());
+    let text = stdout_of(shell.arg(env!("CARGO_BIN_EXE_bpfperf")).arg(demo_path()));
+    assert!(text.contains("because: No space left on device"), "{text}");
+    let mut lines = text.lines().skip_while(|it| *it != "status 1").skip(1);
+    let n_samples: u64 = lines.next().unwrap_or_default().trim().parse().unwrap();
+    assert!(n_samples > 100, "{text}");
+}
+
+#[test]
+fn a_pipe_carries_the_samples_and_the_commands_output_does_not_mix_in() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut record = bpfperf();
+    record.args(["record", "-o", "-", "--", "sh", "-c", "echo output"]);
+    let output = output_of(&mut record);
+    assert!(output.status.success(), "{}", told(&record, &output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("output\n"));
+    let file = scratch.path().join("pipe");
+    fs::write(&file, &output.stdout).unwrap();
+    assert!(script(&file).contains("PERF_RECORD_COMM exec: sh:"));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_recording_without_a_word() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let script = r#""$1" record -q -a -F 20000 -o - -- sleep 30 | head -c 100 >/dev/null"#;
+    let began = Instant::now();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_bpfperf")]);
+    let output = output_of(&mut shell);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(began.elapsed() < Duration::from_secs(20), "it went on for {:?}", began.elapsed());
+}
+
+#[test]
+fn who_is_gone_cannot_be_recorded_and_leaves_no_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("perf.data");
+    // More than any machine's limit of process numbers.
+    let mut record = bpfperf();
+    record.args(["record", "-p", "2147483647", "-o"]).arg(&file);
+    let output = output_of(&mut record);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "error: no process with such an id runs\n");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_ordinary_user_records_user_space_and_is_told_so() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    if level.trim() != "2" {
+        println!("skipped: `kernel.perf_event_paranoid` is {}", level.trim());
+        return;
+    }
+    // Where an ordinary user can run it, whatever the build's own folder allows.
+    let scratch = tempfile::tempdir_in("/tmp").unwrap();
+    let program = scratch.path().join("bpfperf");
+    fs::copy(env!("CARGO_BIN_EXE_bpfperf"), &program).unwrap();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let ordinary = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        output_of(command.current_dir(scratch.path()).arg("record").args(args))
+    };
+    let output = ordinary(&["-e", "task-clock", "-o", "u", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&bpfperf(), &output));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("warning: the kernel may not be sampled; recording user space alone, `task-clock:u`")
+    );
+    assert!(lines.next().is_some_and(|it| it.starts_with("[ bpfperf record: ")), "{text}");
+
+    let output = ordinary(&["-e", "cpu-clock", "-a", "-o", "a", "--", "true"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error: cannot open event `cpu-clock` on CPU 0\n  because: EACCES: Permission denied\n\
+         hint: `kernel.perf_event_paranoid` is 2, so sampling a CPU needs CAP_PERFMON; run as \
+         root, or record one process with `-p PID -e cpu-clock:u`\n"
+    );
+}
