@@ -5,6 +5,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use bpfperf::perfdata::Endian;
+use bpfperf::perfdata::Record;
+use bpfperf::perfdata::RecordWalk;
+use bpfperf::replay::Recording;
+
 use crate::stage::Background;
 use crate::stage::Need;
 use crate::stage::bpfperf;
@@ -136,4 +141,44 @@ fn metadata_of_each_function_is_in_the_recording() {
         ];
         assert_eq!(entries, want, "metadata of {function}");
     }
+}
+
+/// A kernel gives the records that several recorders want a length that fits only the first: see
+/// `Record::fields_len`.
+#[test]
+fn recorders_side_by_side_all_write_records_that_end_where_they_say() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recordings = ["a", "b", "c"].map(|name| scratch.path().join(name));
+    let recorders: Vec<_> = recordings
+        .iter()
+        .map(|recording| {
+            let mut record = bpfperf();
+            record.args(["record", "-q", "-a", "-F", "99", "-o"]).arg(recording);
+            record.args(["--", "sleep", "2"]).spawn().unwrap()
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(700));
+    let mut load = demo();
+    stdout_of(load.arg("load-before").arg("true"));
+    for mut recorder in recorders {
+        assert!(recorder.wait().unwrap().success());
+    }
+    let mut n_records = 0;
+    for recording in recordings {
+        let file = std::fs::File::open(&recording).unwrap();
+        let opened = Recording::open(&file).unwrap();
+        let trailer_len = opened.events[0].sample_id.trailer_len();
+        let mut walk = RecordWalk::new(&file, opened.data, Endian::NATIVE);
+        while let Some(raw) = walk.next().unwrap() {
+            let kind = raw.header.kind;
+            if let Some(len) = Record::fields_len(kind, raw.body, Endian::NATIVE) {
+                assert_eq!(raw.body.len(), len + trailer_len, "{kind:?} in {recording:?}");
+                n_records += 1;
+            }
+        }
+    }
+    assert!(n_records > 12, "only {n_records} records of the program");
 }
