@@ -27,6 +27,7 @@ use super::message::Failure;
 use super::sources::ThisMachine;
 
 /// What `script` takes.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The recording to read, `-` for stdin.
@@ -39,13 +40,13 @@ pub(super) struct Args {
     /// Print times with nine digits after the point.
     #[arg(long)]
     ns: bool,
-    /// Print KSYMBOL, BPF_EVENT and BPF_METADATA records too.
+    /// Print records of BPF programs too: their symbols, loads, unloads and metadata.
     #[arg(long)]
     show_bpf_events: bool,
-    /// Print MMAP and MMAP2 records too.
+    /// Print records of mappings too.
     #[arg(long)]
     show_mmap_events: bool,
-    /// Print COMM, FORK and EXIT records too.
+    /// Print records of command names, forks and exits too.
     #[arg(long)]
     show_task_events: bool,
     /// Only samples of these commands.

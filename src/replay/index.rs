@@ -248,7 +248,7 @@ impl Pass<'_> {
         }
         match raw.header.kind {
             RecordKind::COMPRESSED | RecordKind::COMPRESSED2 => {
-                self.index.anomalies.compressed += 1
+                self.index.anomalies.compressed += 1;
             }
             RecordKind::AUXTRACE => self.index.anomalies.aux += 1,
             RecordKind::BUILD_ID => {

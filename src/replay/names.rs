@@ -325,14 +325,14 @@ impl<'a> Names<'a> {
                 end: symbol.end,
             })
             .collect();
-        resolved.dsos = dsos.dsos;
+        resolved.dsos = dsos.found;
     }
 }
 
 /// Distinct modules as they are shown: by name, since names are what a reader sees.
 #[derive(Default)]
 struct Dsos<'n> {
-    dsos: Vec<Dso>,
+    found: Vec<Dso>,
     by_place: FxHashMap<*const Dso, DsoId>,
     by_name: FxHashMap<&'n str, DsoId>,
 }
@@ -343,8 +343,8 @@ impl<'n> Dsos<'n> {
             return *id;
         }
         let id = *self.by_name.entry(&dso.long_name).or_insert_with(|| {
-            self.dsos.push(dso.clone());
-            DsoId(narrow(self.dsos.len() - 1))
+            self.found.push(dso.clone());
+            DsoId(narrow(self.found.len() - 1))
         });
         self.by_place.insert(std::ptr::from_ref(dso), id);
         id

@@ -83,8 +83,8 @@ impl Recording {
         if this.events.is_empty() {
             return Err(Error::NoEvents);
         }
-        for (idx, event) in this.events.iter().enumerate() {
-            this.ids.extend(event.ids.iter().map(|&id| (id, idx as u32)));
+        for (idx, event) in (0..).zip(&this.events) {
+            this.ids.extend(event.ids.iter().map(|&id| (id, idx)));
         }
         this.has_one_layout = this.events.windows(2).all(|it| it[0].sample_id == it[1].sample_id);
         this.name_events();

@@ -46,10 +46,10 @@ pub struct Resolver<'t> {
 
 /// The context marks in a call chain: `enum perf_callchain_context`. A larger number than this is
 /// one of them.
-const CONTEXT_MAX: u64 = -4095_i64 as u64;
-const CONTEXT_HV: u64 = -32_i64 as u64;
-const CONTEXT_KERNEL: u64 = -128_i64 as u64;
-const CONTEXT_USER: u64 = -512_i64 as u64;
+const CONTEXT_MAX: u64 = (-4095_i64).cast_unsigned();
+const CONTEXT_HV: u64 = (-32_i64).cast_unsigned();
+const CONTEXT_KERNEL: u64 = (-128_i64).cast_unsigned();
+const CONTEXT_USER: u64 = (-512_i64).cast_unsigned();
 
 impl<'t> Resolver<'t> {
     /// A resolver over `timeline`.

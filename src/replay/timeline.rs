@@ -553,12 +553,10 @@ mod tests {
     #[test]
     fn a_long_line_of_forks_still_sees_the_first_ancestor() {
         let mut facts = vec![(at(1), map(Pid(1), 0x1000, 1))];
-        for pid in 2..100 {
-            facts.push((at(10 * pid), fork(Pid(pid.try_into().unwrap()), Pid(pid as i32 - 1))));
-            facts.push((
-                at(10 * pid + 1),
-                map(Pid(pid as i32), 0x1_0000 + pid * 0x1000, pid as u32),
-            ));
+        for child in 2_u32..100 {
+            let (pid, time) = (Pid(child.cast_signed()), 10 * u64::from(child));
+            facts.push((at(time), fork(pid, Pid(pid.0 - 1))));
+            facts.push((at(time + 1), map(pid, 0x1_0000 + u64::from(child) * 0x1000, child)));
         }
         let timeline = Timeline::new(facts, vec![]);
         check(&timeline, Pid(99), 0x1000, 2000, Some(1));
