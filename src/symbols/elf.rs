@@ -182,6 +182,7 @@ fn parse<E: FileHeader<Endian = Endianness>>(
             }
         }
     }
+    builder.fix_up(Ends::Next);
     plt::add_symbols(&file, &mut builder);
     Ok(ElfModule {
         table: builder.build(Overlap::Innermost),
@@ -232,7 +233,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         (!table.is_empty()).then_some(table)
     }
 
-    /// Adds the symbols of `table` that can name code or data, and settles ends and aliases.
+    /// Adds the symbols of `table` that can name code or data.
     fn add_symbols(&self, table: &ElfSymbols<'data, E>, builder: &mut Builder) {
         let endian = self.endian;
         let places = self.places();
@@ -276,7 +277,6 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
             let size: u64 = symbol.st_size(endian).into();
             builder.push(name, New { start, size, limit, binding, kind, group: 0 });
         }
-        builder.fix_up(Ends::Next);
     }
 
     /// For each section, where its symbols lie and where the next one in memory starts.

@@ -48,7 +48,7 @@ pub struct Symbol<'a> {
 /// The symbols of one module (an ELF file, the kernel, a perf map, the vdso), sorted by address.
 ///
 /// Where ranges overlap, an address belongs to the symbol that starts last at or below it: the
-/// innermost one.
+/// innermost one. A symbol without a size has what no symbol with one has.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     entries: Vec<Entry>,
@@ -212,7 +212,7 @@ impl Builder {
     }
 
     /// Sorts by address, gives ends to symbols without a size and leaves one of those that start at
-    /// the same address. May be called again after more symbols were pushed.
+    /// the same address.
     pub(super) fn fix_up(&mut self, ends: Ends) {
         // Stable: of symbols that start together, the order in the file decides.
         self.entries.sort_by_key(|it| it.start);
@@ -234,9 +234,14 @@ impl Builder {
     }
 
     fn fix_up_ends(&mut self, ends: Ends) {
+        // How far the symbols with a size reach. A label within one of them names nothing: the
+        // function around it does.
+        let mut sized_to = 0;
         let mut rest = self.entries.as_mut_slice();
         while let [entry, after @ ..] = rest {
-            if entry.end == entry.start {
+            if entry.end != entry.start {
+                sized_to = sized_to.max(entry.end);
+            } else if entry.start >= sized_to {
                 let end = match after.first() {
                     Some(next) if ends == Ends::Next || next.group == entry.group => next.start,
                     _ => page_end(entry.start),
@@ -465,6 +470,13 @@ mod tests {
     }
 
     #[test]
+    fn a_label_within_a_function_takes_nothing_from_it() {
+        let symbols = [("f", sized(0x10, 0x20)), ("loop", sized(0x18, 0)), ("g", sized(0x30, 0))];
+        let table = table(Overlap::Innermost, &symbols);
+        check(&table, &[(0x17, "f"), (0x18, "f"), (0x2f, "f"), (0x30, "g")]);
+    }
+
+    #[test]
     fn the_innermost_of_nested_symbols_wins_and_the_outer_goes_on_behind_it() {
         let symbols = [("outer", sized(0, 0x100)), ("in", sized(0x10, 8)), ("in2", sized(0x14, 8))];
         let table = table(Overlap::Innermost, &symbols);
@@ -519,7 +531,7 @@ mod tests {
 
     #[test]
     fn addresses_at_the_end_of_the_address_space_do_not_wrap() {
-        let symbols = [("a", sized(u64::MAX - 4, u64::MAX)), ("b", sized(u64::MAX - 2, 0))];
+        let symbols = [("a", sized(u64::MAX - 4, 2)), ("b", sized(u64::MAX - 2, u64::MAX))];
         let table = table(Overlap::Innermost, &symbols);
         check(&table, &[(u64::MAX - 5, "-"), (u64::MAX - 3, "a"), (u64::MAX - 1, "b")]);
     }
