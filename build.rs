@@ -4,20 +4,18 @@
 //! is looked for by `bpf/needs`, which runs before.
 
 use std::env;
-use std::fs;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libbpf_cargo::SkeletonBuilder;
 
-const SOURCES: &str = "bpf";
-const SUFFIX: &str = ".bpf.c";
+/// The programs in `bpf/`, each in a `NAME.bpf.c`.
+const PROGRAMS: [&str; 1] = ["demo"];
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
-    match build() {
+    println!("cargo::rerun-if-changed=bpf/bpfperf.h");
+    match PROGRAMS.iter().try_for_each(|program| build(program)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             for line in message.lines() {
@@ -28,24 +26,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn build() -> Result<(), String> {
+fn build(program: &str) -> Result<(), String> {
+    let source = format!("bpf/{program}.bpf.c");
+    println!("cargo::rerun-if-changed={source}");
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
-    let entries =
-        fs::read_dir(SOURCES).map_err(|error| format!("cannot read {SOURCES}: {error}"))?;
-    for entry in entries {
-        let source = entry.map_err(|error| format!("cannot read {SOURCES}: {error}"))?.path();
-        let name = source.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if let Some(name) = name.strip_suffix(SUFFIX) {
-            skeleton(&source, &out_dir.join(format!("{name}.skel.rs")))?;
-        }
-    }
-    Ok(())
-}
-
-fn skeleton(source: &Path, skeleton: &Path) -> Result<(), String> {
     SkeletonBuilder::new()
-        .source(source)
+        .source(&source)
         .clang_args(["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
-        .build_and_generate(skeleton)
-        .map_err(|error| format!("cannot compile {}: {error:#}", source.display()))
+        .build_and_generate(out_dir.join(format!("{program}.skel.rs")))
+        .map_err(|error| format!("cannot compile {source}: {error:#}"))
 }

@@ -66,6 +66,8 @@ const USAGE: &str =
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    // What libbpf would print, the error says too.
+    libbpf_rs::set_print(None);
     match args.as_slice() {
         ["run", seconds] => {
             let until = Deadline::after(seconds)?;

@@ -66,7 +66,11 @@ pub(crate) fn run(shell: &Shell, _args: &[String]) -> Result<(), Failure> {
             println!(
                 "\ndemo: the profile holds no BPF program, since none could be loaded: {reason}"
             );
-            println!("hint: loading one needs CAP_BPF and CAP_PERFMON; run this as root");
+            let how = match privilege {
+                Privilege::Root | Privilege::Sudo => "which a container may withhold from root",
+                Privilege::None => "so run this as root",
+            };
+            println!("hint: loading one needs CAP_BPF and CAP_PERFMON, {how}");
         }
     }
     println!("demo: done in {} s; nothing is left behind", started.elapsed().as_secs());

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use nix::sys::signal::kill;
+use nix::sys::signal::killpg;
 use nix::unistd::Pid;
 use nix::unistd::geteuid;
 use signal_hook::consts::SIGHUP;
@@ -193,7 +194,8 @@ impl Shell {
         self.go_on()?;
         let shown = show(command);
         println!("+ {shown}");
-        match command.spawn() {
+        // A group of its own, so that what the child starts ends with it.
+        match command.process_group(0).spawn() {
             Ok(child) => Ok(Running(child)),
             Err(error) => Err(Failure::new(format!("cannot run `{shown}`: {error}"))),
         }
@@ -231,7 +233,7 @@ impl Shell {
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    /// Ends the child: closes its stdin and asks, then, after a time, kills.
+    /// Ends the child and all that it started: closes its stdin and asks, then, after a time, kills.
     ///
     /// A child that runs as another user takes no signal of ours; what we start by `sudo` ends by
     /// itself when its stdin does.
@@ -240,7 +242,7 @@ impl Running {
         let asked = Instant::now();
         if let Ok(pid) = i32::try_from(self.0.id()) {
             // It may be gone, or another user's: the wait below tells.
-            kill(Pid::from_raw(pid), Signal::SIGTERM).ok();
+            killpg(Pid::from_raw(pid), Signal::SIGTERM).ok();
         }
         while matches!(self.0.try_wait(), Ok(None)) {
             if GRACE <= asked.elapsed() {
