@@ -85,6 +85,7 @@ pub(super) fn round<S: Source>(
         push(first, second, at..walked.good, &mut slices);
     }
     let total: usize = lens.iter().sum();
+    tracing::trace!(bytes = total, n_rings = sources.len(), "round");
     if total != 0 {
         slices.push(IoSlice::new(&FINISHED_ROUND));
         sink.append(&slices);

@@ -80,6 +80,7 @@ pub(super) fn map(
     loop {
         match map_all(opened, &by_cpu, ring_bytes) {
             Ok(rings) => {
+                tracing::debug!(ring_bytes, "rings");
                 if ring_bytes != wanted {
                     notes.push(Note::SmallerRings { wanted, taken: ring_bytes });
                 }
@@ -143,10 +144,18 @@ fn map_all(
             writers.iter().any(|it| opened.get(it.0).is_some_and(|it| it.role == Role::Sampling));
         let bytes = if is_sampled { ring_bytes } else { ring_bytes.min(SIDE_RING) };
         let ring = Ring::map(owner, bytes)?;
-        for other in writers.iter().rev().skip(1).filter_map(fd) {
-            other.set_output(owner)?;
+        let (mut shared, mut alone) = (Vec::new(), Vec::new());
+        for writer in writers {
+            let Some(event) = fd(writer) else { continue };
+            if std::ptr::eq(event, owner) || event.set_output(owner).is_ok() {
+                shared.push(*writer);
+            } else {
+                // Another clock, or an AUX area of its own: not everything shares.
+                alone.push(CpuRing { ring: Ring::map(event, bytes)?, writers: vec![*writer] });
+            }
         }
-        rings.push(CpuRing { ring, writers: writers.clone() });
+        rings.push(CpuRing { ring, writers: shared });
+        rings.append(&mut alone);
     }
     Ok(rings)
 }

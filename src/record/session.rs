@@ -115,6 +115,11 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         rings::Failed::Refused(refused) => Error::Refused(refused),
     })?;
     let file_events = file_events(&opened)?;
+    for it in &opened {
+        let n_instances = it.instances.len();
+        tracing::debug!(event = %it.name, role = ?it.role, n_instances, "opened");
+    }
+    tracing::debug!(n_rings = rings.len(), "mapped");
 
     let samples_kernel = opened
         .iter()
@@ -173,6 +178,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         None => None,
     };
     output.commit().map_err(|it| output_error(config, it))?;
+    tracing::debug!(head_bytes = head.len(), early_bytes = session.early.len(), "began");
     session.begin(&mut output, &head);
     let stopped_by = session.run(&mut output, workload.as_mut(), who.watched);
     Ok(session.finish(output, workload, sideband, stopped_by))
@@ -319,11 +325,14 @@ impl Session<'_> {
             }
         }
         let elapsed = self.started.elapsed();
+        tracing::debug!(tally = ?self.tally, "ended");
         let late = sideband.map(Sideband::stop);
         self.round(&mut output);
         let mut synth = Synth::new(self.trailer());
         self.count_lost(&mut synth);
         if let Some(late) = late {
+            let n_programs = late.programs.iter().len();
+            tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
             let known = self.programs.get_or_insert_default();
             if self.config.compat != Compat::Perf6_1 {
                 let new = late.programs.iter().filter(|it| {
