@@ -13,6 +13,7 @@
 )]
 
 mod attr;
+mod auxtrace;
 pub mod bpf_info;
 mod cursor;
 mod event_name;
@@ -22,6 +23,7 @@ mod input;
 mod record;
 mod sample;
 mod sample_id;
+mod stat_record;
 mod user_record;
 mod writer;
 
@@ -29,6 +31,8 @@ pub use attr::Attr;
 pub use attr::AttrFlags;
 pub use attr::ReadFormat;
 pub use attr::SampleType;
+pub use auxtrace::Auxtrace;
+pub use auxtrace::AuxtraceError;
 pub use cursor::Cursor;
 pub use cursor::Endian;
 pub use cursor::U64s;
@@ -62,6 +66,13 @@ pub use sample::SampleLayout;
 pub use sample::UserStack;
 pub use sample_id::SampleId;
 pub use sample_id::SampleIdLayout;
+pub use stat_record::CpuMap;
+pub use stat_record::MappedThread;
+pub use stat_record::SchedstatCpu;
+pub use stat_record::SchedstatDomain;
+pub use stat_record::ShortTimeConv;
+pub use stat_record::Stat;
+pub use stat_record::TimeConv;
 pub use user_record::BpfMetadata;
 pub use user_record::BuildIdEntry;
 pub use user_record::IdIndex;

@@ -7,10 +7,18 @@ use crate::units::FileOffset;
 use crate::units::Pid;
 
 use super::Attr;
+use super::Auxtrace;
+use super::AuxtraceError;
+use super::CpuMap;
 use super::Cursor;
+use super::MappedThread;
 use super::RecordHeader;
 use super::RecordKind;
 use super::Result;
+use super::SchedstatCpu;
+use super::SchedstatDomain;
+use super::Stat;
+use super::TimeConv;
 use super::U64s;
 use super::cursor::until_zero;
 use super::cursor::widen;
@@ -47,29 +55,14 @@ pub enum UserRecord<'a> {
         /// The tracer's own words.
         private: U64s<'a>,
     },
-    /// AUX data; so many bytes follow the record.
-    Auxtrace {
-        /// How many.
-        size: u64,
-        /// The record's own fields behind it, undecoded.
-        rest: &'a [u8],
-    },
+    /// AUX data, which follows the record.
+    Auxtrace(Auxtrace),
     /// AUX data could not be decoded.
-    AuxtraceError(&'a [u8]),
-    /// The threads that were asked for: id and name, 24 bytes each.
-    ThreadMap {
-        /// How many.
-        n: u64,
-        /// The entries.
-        entries: &'a [u8],
-    },
+    AuxtraceError(AuxtraceError<'a>),
+    /// The threads that were asked for.
+    ThreadMap(Vec<MappedThread<'a>>),
     /// The CPUs that were asked for.
-    CpuMap {
-        /// 0: a list, 1: a mask, 2: a range.
-        kind: u16,
-        /// The list, mask or range.
-        data: &'a [u8],
-    },
+    CpuMap(CpuMap<'a>),
     /// How `stat` was configured: tag and value.
     StatConfig {
         /// How many pairs.
@@ -78,7 +71,7 @@ pub enum UserRecord<'a> {
         pairs: U64s<'a>,
     },
     /// A count.
-    Stat(&'a [u8]),
+    Stat(Stat),
     /// The end of an interval.
     StatRound {
         /// Which kind.
@@ -96,7 +89,7 @@ pub enum UserRecord<'a> {
         data: &'a [u8],
     },
     /// How to turn the time stamp counter into time.
-    TimeConv(U64s<'a>),
+    TimeConv(TimeConv),
     /// A feature section, in a pipe.
     HeaderFeature {
         /// The feature's number.
@@ -113,9 +106,9 @@ pub enum UserRecord<'a> {
     /// What the owner of a BPF program says about it.
     BpfMetadata(BpfMetadata<'a>),
     /// Scheduler statistics of a CPU.
-    SchedstatCpu(&'a [u8]),
+    SchedstatCpu(SchedstatCpu),
     /// Scheduler statistics of a domain.
-    SchedstatDomain(&'a [u8]),
+    SchedstatDomain(SchedstatDomain),
 }
 
 /// The build id of a module: record 67, and an entry of feature 2.
@@ -263,21 +256,15 @@ impl<'a> UserRecord<'a> {
                 cursor.u32("auxtrace_info reserved")?;
                 Self::AuxtraceInfo { kind, private: U64s::new(cursor.rest(), endian) }
             }
-            RecordKind::AUXTRACE => {
-                Self::Auxtrace { size: cursor.u64("auxtrace size")?, rest: cursor.rest() }
-            }
-            RecordKind::AUXTRACE_ERROR => Self::AuxtraceError(cursor.rest()),
-            RecordKind::THREAD_MAP => {
-                Self::ThreadMap { n: cursor.u64("thread_map nr")?, entries: cursor.rest() }
-            }
-            RecordKind::CPU_MAP => {
-                Self::CpuMap { kind: cursor.u16("cpu_map type")?, data: cursor.rest() }
-            }
+            RecordKind::AUXTRACE => Self::Auxtrace(Auxtrace::decode(cursor)?),
+            RecordKind::AUXTRACE_ERROR => Self::AuxtraceError(AuxtraceError::decode(cursor)?),
+            RecordKind::THREAD_MAP => Self::ThreadMap(MappedThread::decode_all(cursor)?),
+            RecordKind::CPU_MAP => Self::CpuMap(CpuMap::decode(cursor)?),
             RecordKind::STAT_CONFIG => {
                 let n = cursor.u64("stat_config nr")?;
                 Self::StatConfig { n, pairs: U64s::new(cursor.rest(), endian) }
             }
-            RecordKind::STAT => Self::Stat(cursor.rest()),
+            RecordKind::STAT => Self::Stat(Stat::decode(cursor)?),
             RecordKind::STAT_ROUND => Self::StatRound {
                 kind: cursor.u64("stat_round type")?,
                 time: cursor.u64("stat_round time")?,
@@ -287,7 +274,7 @@ impl<'a> UserRecord<'a> {
                 id: cursor.u64("event_update id")?,
                 data: cursor.rest(),
             },
-            RecordKind::TIME_CONV => Self::TimeConv(U64s::new(cursor.rest(), endian)),
+            RecordKind::TIME_CONV => Self::TimeConv(TimeConv::decode(cursor)?),
             RecordKind::HEADER_FEATURE => Self::HeaderFeature {
                 id: cursor.u64("header_feature feat_id")?,
                 data: cursor.rest(),
@@ -300,8 +287,8 @@ impl<'a> UserRecord<'a> {
                 Self::Compressed2(cursor.bytes(len, "compressed2 data")?)
             }
             RecordKind::BPF_METADATA => Self::BpfMetadata(BpfMetadata::decode(cursor)?),
-            RecordKind::SCHEDSTAT_CPU => Self::SchedstatCpu(cursor.rest()),
-            _ => Self::SchedstatDomain(cursor.rest()),
+            RecordKind::SCHEDSTAT_CPU => Self::SchedstatCpu(SchedstatCpu::decode(cursor)?),
+            _ => Self::SchedstatDomain(SchedstatDomain::decode(cursor)?),
         })
     }
 
@@ -311,12 +298,7 @@ impl<'a> UserRecord<'a> {
                 attr.encode(attr.size.max(Attr::SIZE_VER0), out);
                 put_u64s(ids.iter(), out);
             }
-            Self::EventType(bytes)
-            | Self::AuxtraceError(bytes)
-            | Self::Stat(bytes)
-            | Self::Compressed(bytes)
-            | Self::SchedstatCpu(bytes)
-            | Self::SchedstatDomain(bytes) => out.extend_from_slice(bytes),
+            Self::EventType(bytes) | Self::Compressed(bytes) => out.extend_from_slice(bytes),
             Self::TracingData { size } => {
                 out.extend(size.to_ne_bytes());
                 out.extend([0; 4]);
@@ -332,19 +314,16 @@ impl<'a> UserRecord<'a> {
                 out.extend([0; 4]);
                 put_u64s(private.iter(), out);
             }
-            Self::Auxtrace { size, rest } => {
-                put_u64s([*size], out);
-                out.extend_from_slice(rest);
-            }
-            Self::ThreadMap { n, entries } => {
-                put_u64s([*n], out);
-                out.extend_from_slice(entries);
-            }
-            Self::CpuMap { kind, data } => {
-                out.extend(kind.to_ne_bytes());
-                out.extend_from_slice(data);
+            Self::Auxtrace(auxtrace) => auxtrace.encode(out),
+            Self::AuxtraceError(error) => error.encode(out),
+            Self::ThreadMap(threads) => MappedThread::encode_all(threads, out),
+            Self::CpuMap(cpus) => {
+                cpus.encode(out);
                 pad_to_8(out);
             }
+            Self::Stat(stat) => stat.encode(out),
+            Self::SchedstatCpu(statistics) => statistics.encode(out),
+            Self::SchedstatDomain(statistics) => statistics.encode(out),
             Self::StatConfig { n, pairs } => {
                 put_u64s([*n], out);
                 put_u64s(pairs.iter(), out);
@@ -355,7 +334,7 @@ impl<'a> UserRecord<'a> {
                 out.extend_from_slice(data);
                 pad_to_8(out);
             }
-            Self::TimeConv(words) => put_u64s(words.iter(), out),
+            Self::TimeConv(conversion) => conversion.encode(out),
             Self::HeaderFeature { id, data } => {
                 put_u64s([*id], out);
                 out.extend_from_slice(data);
@@ -389,7 +368,7 @@ impl<'a> UserRecord<'a> {
 }
 
 /// A string in a field of `len` bytes: cut so that it ends with a zero, filled up with zeros.
-fn put_padded(text: &[u8], len: usize, out: &mut Vec<u8>) {
+pub(super) fn put_padded(text: &[u8], len: usize, out: &mut Vec<u8>) {
     let end = out.len().saturating_add(len);
     out.extend(text.iter().take(len.saturating_sub(1)));
     out.resize(end, 0);

@@ -13,10 +13,12 @@ use crate::host::process::Mapping;
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BpfMetadata;
 use crate::perfdata::Comm;
+use crate::perfdata::CpuMap;
 use crate::perfdata::Cursor;
 use crate::perfdata::Endian;
 use crate::perfdata::IdIndex;
 use crate::perfdata::Ksymbol;
+use crate::perfdata::MappedThread;
 use crate::perfdata::Mmap2;
 use crate::perfdata::MmapId;
 use crate::perfdata::Record;
@@ -114,34 +116,21 @@ impl Synth {
     /// The threads that were asked for; -1 for all.
     pub(super) fn threads(&mut self, tids: &[Tid]) {
         for tids in tids.chunks(2500) {
-            let mut entries = Vec::with_capacity(tids.len() * 24);
-            for tid in tids {
-                entries.extend(i64::from(tid.0).to_ne_bytes());
-                entries.extend([0; 16]);
-            }
-            let (n, entries) = (tids.len() as u64, &entries[..]);
-            self.user(RecordKind::THREAD_MAP, UserRecord::ThreadMap { n, entries });
+            let threads = tids.iter().map(|tid| MappedThread { tid: *tid, comm: b"" }).collect();
+            self.user(RecordKind::THREAD_MAP, UserRecord::ThreadMap(threads));
         }
     }
 
     /// The CPUs that were asked for.
     pub(super) fn cpus(&mut self, cpus: &[Cpu]) {
-        let number = |cpu: &Cpu| u16::try_from(cpu.0).unwrap_or(u16::MAX).to_ne_bytes();
+        let number = |cpu: &Cpu| u16::try_from(cpu.0).unwrap_or(u16::MAX);
         let (Some(first), Some(last)) = (cpus.first(), cpus.last()) else { return };
-        let n = u16::try_from(cpus.len()).unwrap_or(u16::MAX);
-        let mut data = Vec::new();
-        // `PERF_CPU_MAP__RANGE_CPUS` where it is one, `PERF_CPU_MAP__CPUS` where not.
-        let kind = if u32::from(n) == (last.0 - first.0) + 1 {
-            data.extend([0, 0]);
-            data.extend(number(first));
-            data.extend(number(last));
-            2
+        let map = if cpus.len() as u64 == u64::from(last.0 - first.0) + 1 {
+            CpuMap::Range { has_any: false, first: number(first), last: number(last) }
         } else {
-            data.extend(n.to_ne_bytes());
-            data.extend(cpus.iter().flat_map(number));
-            0
+            CpuMap::List(cpus.iter().map(number).collect())
         };
-        self.user(RecordKind::CPU_MAP, UserRecord::CpuMap { kind, data: &data });
+        self.user(RecordKind::CPU_MAP, UserRecord::CpuMap(map));
     }
 
     /// A BPF program that was loaded before: its functions and its load.
@@ -386,11 +375,11 @@ mod tests {
     #[test]
     fn cpus_are_a_range_where_they_are_one() {
         let mut synth = synth();
-        let user = |kind, data| Record::User(UserRecord::CpuMap { kind, data });
+        let user = |map| (RecordKind::CPU_MAP, 0, Record::User(UserRecord::CpuMap(map)));
         synth.cpus(&[Cpu(0), Cpu(1)]);
-        check(&mut synth, &[(RecordKind::CPU_MAP, 0, user(2, &[0, 0, 0, 0, 1, 0]))]);
+        check(&mut synth, &[user(CpuMap::Range { has_any: false, first: 0, last: 1 })]);
         synth.cpus(&[Cpu(0), Cpu(3)]);
-        check(&mut synth, &[(RecordKind::CPU_MAP, 0, user(0, &[2, 0, 0, 0, 3, 0]))]);
+        check(&mut synth, &[user(CpuMap::List(vec![0, 3]))]);
     }
 
     #[test]

@@ -3,3 +3,6 @@
 #[cfg(test)]
 mod architecture;
 mod bpf_info;
+mod decode;
+mod sample;
+mod vector;
