@@ -48,9 +48,7 @@ pub(crate) fn test(shell: &Shell, args: &[String]) -> Result<(), Failure> {
             shell.run(&mut live_command(shell, privilege))
         }
         Privilege::None => {
-            println!(
-                "test: not root, and `sudo -n` asks for a password: some live tests will skip"
-            );
+            println!("test: not root, and `sudo -n` does not work: some live tests will skip");
             shell.run(&mut test)
         }
     }

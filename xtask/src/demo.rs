@@ -45,7 +45,7 @@ pub(crate) fn run(shell: &Shell, _args: &[String]) -> Result<(), Failure> {
         Privilege::Root => {}
         Privilege::Sudo => println!("demo: recording by `sudo -n`, which asks no password here"),
         Privilege::None => println!(
-            "demo: not root, and `sudo -n` asks for a password, so this records what the kernel \
+            "demo: not root, and `sudo -n` does not work, so this records what the kernel \
              lets user {} record",
             geteuid()
         ),
