@@ -4,5 +4,7 @@
 mod architecture;
 mod bpf_info;
 mod decode;
+#[cfg(test)]
+mod report;
 mod sample;
 mod vector;

@@ -17,6 +17,9 @@ use crate::replay::resolved::Resolved;
 /// Digits of an address in full.
 const ADDR_DIGITS: usize = 16;
 
+/// The most that a heading is padded to, in bytes: perf's buffer ends there.
+const MAX_HEADING: usize = 1023;
+
 /// The columns of one event's report.
 pub(super) struct Table<'a> {
     resolved: &'a Resolved,
@@ -91,6 +94,7 @@ impl<'a> Table<'a> {
         let between = self.separator.unwrap_or("  ");
         let heading = |it: &Shown| {
             let Shown { heading, width, .. } = *it;
+            let width = width.min(MAX_HEADING);
             if it.column.is_key() {
                 format!("{heading:<width$}")
             } else {
