@@ -24,6 +24,8 @@ mod record;
 mod sample;
 mod sample_id;
 mod stat_record;
+pub mod trace_format;
+pub mod tracing_data;
 mod user_record;
 mod writer;
 
@@ -112,6 +114,12 @@ pub enum Error {
     /// The first eight bytes are not those of a recording.
     #[error("no `perf.data`: the magic at byte 0x0 is not `PERFILE2`")]
     BadMagic,
+    /// What should be the formats of tracepoints does not begin as they do.
+    #[error("no tracing data at byte {at}")]
+    BadTracingData {
+        /// Where it should begin.
+        at: FileOffset,
+    },
     /// A size field in a header has a value that no version writes.
     #[error("{field} at byte {at} is {value}, which no version writes")]
     BadField {

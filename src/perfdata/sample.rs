@@ -217,6 +217,29 @@ impl SampleLayout {
         U64s::take(&mut cursor, n, "callchain entries").map(Some)
     }
 
+    /// The raw data, of a tracepoint what it noted; `None` if the event has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`](super::Error::Truncated) if the record holds less than it claims.
+    pub fn raw<'a>(&self, sample: &'a [u8]) -> Result<Option<&'a [u8]>> {
+        let has = |field| self.attr.sample_type.contains(field);
+        if !has(SampleType::RAW) {
+            return Ok(None);
+        }
+        let mut cursor = Cursor::new(sample, FileOffset(0), self.endian);
+        cursor.bytes(self.fixed_len, "sample fields")?;
+        if has(SampleType::READ) {
+            self.read(&mut cursor)?;
+        }
+        if has(SampleType::CALLCHAIN) {
+            let n = cursor.u64("callchain nr")?;
+            U64s::take(&mut cursor, n, "callchain entries")?;
+        }
+        let len = usize::try_from(cursor.u32("raw size")?).unwrap_or(usize::MAX);
+        cursor.bytes(len, "raw data").map(Some)
+    }
+
     /// All fields of a sample, whose body stands at `at` in the file.
     ///
     /// # Errors

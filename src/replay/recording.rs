@@ -24,6 +24,8 @@ use crate::perfdata::feature::FeatureDecoder;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::feature::FeatureSection;
 use crate::perfdata::read_up_to;
+use crate::perfdata::trace_format::name_and_id;
+use crate::perfdata::tracing_data::TracingData;
 use crate::units::FileOffset;
 
 use super::Error;
@@ -187,7 +189,8 @@ impl Recording {
         self.events.push(Event { name: String::new(), attr, ids, sample, sample_id });
     }
 
-    /// Names come from the event descriptions, else from the attribute.
+    /// Names come from the event descriptions, else from the formats of tracepoints, else from the
+    /// attribute.
     fn name_events(&mut self) {
         let described = self.features.iter().find_map(|it| match &it.content {
             Ok(Feature::Events(EventDescs { events, .. })) => Some(events),
@@ -199,11 +202,28 @@ impl Recording {
                 event.name = String::from_utf8_lossy(described.name.as_bytes()).into_owned();
             }
         }
+        let tracepoints = self.tracepoint_names();
         for event in &mut self.events {
             if event.name.is_empty() {
-                event.name = event.attr.event_name();
+                let name = tracepoints.get(&event.attr.config).filter(|_| event.attr.kind == 2);
+                event.name = name.cloned().unwrap_or_else(|| event.attr.event_name());
             }
         }
+    }
+
+    /// `system:event` of the formats in the file, by their numbers.
+    fn tracepoint_names(&self) -> FxHashMap<u64, String> {
+        let Some(Feature::TracingData(bytes)) = self.feature(FeatureId::TRACING_DATA) else {
+            return FxHashMap::default();
+        };
+        let Ok(data) = TracingData::decode(bytes, FileOffset(0)) else {
+            return FxHashMap::default();
+        };
+        let named = data.formats.iter().filter_map(|it| {
+            let (name, id) = name_and_id(std::str::from_utf8(it.text).ok()?)?;
+            Some((id, format!("{}:{name}", String::from_utf8_lossy(it.system))))
+        });
+        named.collect()
     }
 
     /// What the first section of a feature says; `None` if there is none that can be read.

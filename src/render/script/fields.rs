@@ -31,6 +31,8 @@ bitflags! {
         const DSO = 1 << 9;
         /// The period.
         const PERIOD = 1 << 10;
+        /// What a tracepoint noted.
+        const TRACE = 1 << 11;
     }
 }
 
@@ -38,13 +40,14 @@ bitflags! {
 const TRACEPOINT: u32 = 2;
 
 /// Names as they are typed, in the order in which errors list them.
-const NAMES: [(&str, Fields); 12] = [
+const NAMES: [(&str, Fields); 13] = [
     ("comm", Fields::COMM),
     ("tid", Fields::TID),
     ("pid", Fields::PID),
     ("time", Fields::TIME),
     ("cpu", Fields::CPU),
     ("event", Fields::EVENT),
+    ("trace", Fields::TRACE),
     ("ip", Fields::IP),
     ("sym", Fields::SYM),
     ("symbol", Fields::SYM),
@@ -141,8 +144,8 @@ impl Fields {
         let place = Self::IP | Self::SYM | Self::SYMOFF | Self::DSO;
         let has_chain = attr.sample_type.contains(SampleType::CALLCHAIN);
         let wanted = match attr.kind {
-            TRACEPOINT if has_chain => always | place,
-            TRACEPOINT => always,
+            TRACEPOINT if has_chain => always | Self::TRACE | place,
+            TRACEPOINT => always | Self::TRACE,
             _ => always | place | Self::PERIOD,
         };
         wanted - Self::missing(attr)
@@ -185,6 +188,7 @@ impl Fields {
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
             (Self::IP | Self::SYM | Self::SYMOFF | Self::DSO, SampleType::IP),
+            (Self::TRACE, SampleType::RAW),
         ];
         needs
             .iter()

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::perfdata::Cursor;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
+use crate::perfdata::misc;
 use crate::render::escape::escape;
 use crate::replay::Frame;
 use crate::replay::Name;
@@ -21,6 +22,7 @@ use super::Fields;
 use super::Options;
 use super::Precision;
 use super::Source;
+use super::Traces;
 use super::number::decimal;
 use super::number::hex;
 use super::number::signed;
@@ -30,6 +32,7 @@ use super::number::zero_padded;
 pub(super) struct Formatter<'a> {
     pub(super) source: &'a Source<'a>,
     options: &'a Options,
+    traces: &'a Traces,
     resolver: Resolver<'a>,
     /// The longest name of an event, to which all are aligned.
     name_width: usize,
@@ -52,11 +55,12 @@ pub(super) struct Prefix {
 }
 
 impl<'a> Formatter<'a> {
-    pub(super) fn new(source: &'a Source<'a>, options: &'a Options) -> Self {
+    pub(super) fn new(source: &'a Source<'a>, options: &'a Options, traces: &'a Traces) -> Self {
         let events = &source.recording.events;
         Self {
             source,
             options,
+            traces,
             resolver: Resolver::new(&source.index.timeline),
             name_width: events.iter().map(|it| it.name.len()).max().unwrap_or(0),
             places: FxHashMap::default(),
@@ -106,6 +110,17 @@ impl<'a> Formatter<'a> {
             out.extend(std::iter::repeat_n(b' ', self.name_width.saturating_sub(event.name.len())));
             out.extend_from_slice(escape(event.name.as_bytes()).as_bytes());
             out.extend_from_slice(b": ");
+        }
+        if fields.contains(Fields::TRACE)
+            && let Ok(Some(raw)) = layout.raw(body)
+        {
+            // Functions that raw data points to are the kernel's.
+            let function = |addr| {
+                let frame = self.resolver.frame(&task, misc::KERNEL, addr, moment);
+                let symbol = self.source.names.name(&frame).symbol?;
+                Some((symbol.shown(), symbol.offset))
+            };
+            self.traces.print(idx as usize, raw, function, out);
         }
         if fields.contains(Fields::IP) {
             match chain {

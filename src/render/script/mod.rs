@@ -7,6 +7,7 @@ mod fields;
 mod line;
 mod number;
 mod record;
+mod trace;
 
 use std::io;
 use std::io::Write;
@@ -34,6 +35,7 @@ pub use fields::Selection;
 pub use fields::UnknownField;
 
 use line::Formatter;
+use trace::Traces;
 
 /// What to print.
 #[derive(Clone, Debug)]
@@ -117,12 +119,13 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
+    let traces = Traces::new(source.recording);
     for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
         let texts: Vec<Result<Vec<u8>, perfdata::Error>> = batches
             .par_chunks(BATCH)
             .map(|batch| {
                 let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options));
+                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options, &traces));
                 let mut text = Vec::new();
                 let done = format_batch(source, batch, &mut formatter, &mut text);
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);

@@ -1,0 +1,100 @@
+//! What a tracepoint noted, as its `format` says to print it.
+//!
+//! A format is compiled once an event, into pieces of text and small programs for the values between
+//! them. Printing a sample runs through the pieces and appends to the output: nothing is parsed, looked
+//! up by name or allocated for it.
+
+mod compile;
+mod data;
+mod number;
+mod pointer;
+mod print;
+mod value;
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::Endian;
+use crate::perfdata::feature::Feature;
+use crate::perfdata::feature::FeatureId;
+use crate::perfdata::trace_format::EventFormat;
+use crate::perfdata::trace_format::name_and_id;
+use crate::perfdata::tracing_data::TracingData;
+use crate::perfdata::tracing_data::printk_formats;
+use crate::replay::Recording;
+use crate::units::FileOffset;
+
+use compile::Program;
+use data::Raw;
+
+/// `PERF_TYPE_TRACEPOINT`.
+const TRACEPOINT: u32 = 2;
+
+/// How the tracepoints of a recording are printed.
+#[derive(Debug)]
+pub(super) struct Traces {
+    endian: Endian,
+    /// By event of the recording.
+    programs: Vec<Option<Program>>,
+    /// Constant strings of the recorded kernel, by address.
+    strings: FxHashMap<u64, Vec<u8>>,
+}
+
+/// What raw data is printed with besides itself.
+pub(super) struct Context<'a, F> {
+    strings: &'a FxHashMap<u64, Vec<u8>>,
+    /// The name of the function at an address, and how far into it the address is.
+    function: F,
+}
+
+impl Traces {
+    /// Compiles the formats of the tracepoints of `recording`.
+    pub(super) fn new(recording: &Recording) -> Self {
+        let endian = recording.header.endian();
+        let mut this = Self { endian, programs: Vec::new(), strings: FxHashMap::default() };
+        this.programs.resize_with(recording.events.len(), || None);
+        let is_tracepoint = |kind| kind == TRACEPOINT;
+        let Some(Feature::TracingData(bytes)) = recording.feature(FeatureId::TRACING_DATA) else {
+            return this;
+        };
+        // A damaged section is told of with the header's others.
+        let Ok(data) = TracingData::decode(bytes, FileOffset(0)) else { return this };
+        this.endian = data.endian;
+        this.strings = printk_formats(data.printk).map(|(at, it)| (at, it.to_vec())).collect();
+        let texts: FxHashMap<u64, Cow<'_, str>> = data
+            .formats
+            .iter()
+            .filter_map(|it| {
+                let text = String::from_utf8_lossy(it.text);
+                Some((name_and_id(&text)?.1, text))
+            })
+            .collect();
+        let mut compiled: FxHashMap<u64, Option<Program>> = FxHashMap::default();
+        for (event, program) in recording.events.iter().zip(&mut this.programs) {
+            if !is_tracepoint(event.attr.kind) {
+                continue;
+            }
+            let id = event.attr.config;
+            let of_id = compiled.entry(id).or_insert_with(|| {
+                let format = EventFormat::parse(texts.get(&id)?, data.long_len)?;
+                Some(Program::new(&format, data.long_len))
+            });
+            program.clone_from(of_id);
+        }
+        this
+    }
+
+    /// Appends what the event with index `event` noted in `raw`; nothing if its format is unknown.
+    pub(super) fn print<'n, F>(&self, event: usize, raw: &[u8], function: F, out: &mut Vec<u8>)
+    where
+        F: Fn(u64) -> Option<(Cow<'n, str>, u64)>,
+    {
+        let Some(Some(program)) = self.programs.get(event) else { return };
+        let context = Context { strings: &self.strings, function };
+        program.print(Raw::new(raw, self.endian), &context, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;
