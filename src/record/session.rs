@@ -17,18 +17,22 @@ use crate::host::cpus;
 use crate::host::facts;
 use crate::host::kernel;
 use crate::host::settings;
+use crate::host::settings::Settings;
 use crate::host::tracefs::Tracefs;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::Endian;
 use crate::perfdata::FileHeader;
 use crate::perfdata::Layout;
+use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
+use crate::perfdata::feature::Feature;
 use crate::sys::perf_event;
 use crate::sys::perf_event::EventFd;
 use crate::sys::signals::Came;
 use crate::sys::signals::Signals;
+use crate::sys::spawn::Ended;
 use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
@@ -49,6 +53,7 @@ use super::open;
 use super::open::Opened;
 use super::output::Output;
 use super::plan;
+use super::plan::Request;
 use super::plan::Role;
 use super::plan::Start;
 use super::plan::Watch;
@@ -62,6 +67,7 @@ use super::tracepoints;
 use super::watch;
 use super::watch::Watched;
 use super::who;
+use super::who::Who;
 
 /// An event as it stands in the file.
 #[derive(Clone, Debug)]
@@ -97,33 +103,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
 
     let who = who::find(config, held.as_ref(), &online, &mut notes)?;
     let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
-    let instead = events::clock_instead(match who.watch {
-        Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
-        Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
-    });
-    let instead = (config.events == Events::Default).then_some(&instead);
-    let plan = plan::plan(&request);
-    let opened = open::open_all(&mut open::Kernel, plan, instead, &mut notes)?;
-    let is_sampling = |it: &Opened<EventFd>| it.role == Role::Sampling;
-    if opened.iter().filter(|it| is_sampling(it)).all(|it| it.instances.is_empty()) {
-        return Err(who.gone());
-    }
-    let rings = rings::map(&opened, config.ring, &settings, &mut notes).map_err(|it| match it {
-        rings::Failed::TooLarge { ring_bytes, n_rings } => {
-            Error::RingsTooLarge { ring_bytes, n_rings }
-        }
-        rings::Failed::Refused(refused) => Error::Refused(refused),
-    })?;
-    let file_events = file_events(&opened)?;
-    for it in &opened {
-        let n_instances = it.instances.len();
-        tracing::debug!(event = %it.name, role = ?it.role, n_instances, "opened");
-    }
-    tracing::debug!(n_rings = rings.len(), "mapped");
-
-    let samples_kernel = opened
-        .iter()
-        .any(|it| it.role == Role::Sampling && !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
+    let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
+    let samples_kernel = opened.iter().filter(|it| it.role == Role::Sampling).any(is_in_kernel);
     let follows = config.bpf == FollowBpf::Yes
         && samples_kernel
         && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
@@ -137,9 +118,9 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let mut session = Session {
         config,
         signals,
+        events: file_events(&opened)?,
         opened,
         rings,
-        events: file_events,
         tally: Tally::default(),
         started: Instant::now(),
         facts: Vec::new(),
@@ -184,6 +165,41 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     Ok(session.finish(output, workload, sideband, stopped_by))
 }
 
+/// Opens what is to be recorded, and the rings that it is written to.
+fn open(
+    config: &Config,
+    who: &Who,
+    request: &Request,
+    settings: &Settings,
+    notes: &mut Vec<Note>,
+) -> Result<(Vec<Opened<EventFd>>, Vec<CpuRing>), Error> {
+    let instead = events::clock_instead(match who.watch {
+        Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
+        Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
+    });
+    let instead = (config.events == Events::Default).then_some(&instead);
+    let opened = open::open_all(&mut open::Kernel, plan::plan(request), instead, notes)?;
+    let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
+    if sampling.all(|it| it.instances.is_empty()) {
+        return Err(who.gone());
+    }
+    for it in &opened {
+        let n_instances = it.instances.len();
+        tracing::debug!(event = %it.name, role = ?it.role, n_instances, "opened");
+    }
+    let rings = rings::map(&opened, config.ring, settings, notes).map_err(|it| match it {
+        rings::Failed::TooLarge { ring_bytes, n_rings } => {
+            Error::RingsTooLarge { ring_bytes, n_rings }
+        }
+        rings::Failed::Refused(refused) => Error::Refused(refused),
+    })?;
+    Ok((opened, rings))
+}
+
+fn is_in_kernel(event: &Opened<EventFd>) -> bool {
+    !event.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL)
+}
+
 /// What was loaded before, or `None` where nobody tells.
 fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
     match Programs::walk() {
@@ -216,7 +232,7 @@ pub(super) struct Session<'a> {
     events: Vec<FileEvent>,
     pub(super) tally: Tally,
     started: Instant,
-    facts: Vec<crate::perfdata::feature::Feature>,
+    facts: Vec<Feature>,
     formats: Option<Vec<u8>>,
     pub(super) programs: Option<Programs>,
     pub(super) samples_kernel: bool,
@@ -367,7 +383,7 @@ impl Session<'_> {
     }
 
     /// Waits for the command, which is asked to end if the recording was.
-    fn end(&self, mut workload: Workload, is_asked: bool) -> Option<crate::sys::spawn::Ended> {
+    fn end(&self, mut workload: Workload, is_asked: bool) -> Option<Ended> {
         if !is_asked {
             return workload.wait().ok();
         }
@@ -390,9 +406,7 @@ impl Session<'_> {
     fn count_lost(&mut self, synth: &mut Synth) {
         let mut all = 0;
         for (event, known) in self.opened.iter().zip(&self.events) {
-            if event.role != Role::Sampling
-                || !event.attr.read_format.contains(crate::perfdata::ReadFormat::LOST)
-            {
+            if event.role != Role::Sampling || !event.attr.read_format.contains(ReadFormat::LOST) {
                 continue;
             }
             let layout = SampleIdLayout::new(&event.attr);
@@ -413,7 +427,7 @@ impl Session<'_> {
         Layout::new(self.events.iter().map(|it| (it.attr, it.ids.clone())).collect())
     }
 
-    fn features(&self, attr_size: u32) -> Vec<crate::perfdata::feature::Feature> {
+    fn features(&self, attr_size: u32) -> Vec<Feature> {
         describe::features(
             self.facts.clone(),
             &self.events,
