@@ -2,9 +2,13 @@
 
 #[cfg(test)]
 mod architecture;
+#[cfg(test)]
 mod bpf_info;
+#[cfg(test)]
 mod decode;
 #[cfg(test)]
 mod report;
+#[cfg(test)]
 mod sample;
+#[cfg(test)]
 mod vector;

@@ -36,7 +36,9 @@ fn one(field: &str, endian: Endian) -> Vec<u8> {
         let mut word = digits(word);
         word.reverse();
         if endian == Endian::Big {
-            word.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
+            for byte in &mut word {
+                *byte = byte.reverse_bits();
+            }
         }
         return word;
     }
