@@ -14,7 +14,7 @@ use super::spans::Moment;
 use super::spans::Spans;
 use super::spans::SpansBuilder;
 
-/// An index into [`Timeline::files`].
+/// An index into [`Index::files`](super::Index::files).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
