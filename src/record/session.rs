@@ -451,8 +451,9 @@ impl Session<'_> {
         let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
         let n_before = (fields & before).bits().count_ones();
         let time_at = 8 + usize::try_from(n_before).unwrap_or(0) * 8;
-        let trailer_len =
-            self.events.first().map_or(0, |it| SampleIdLayout::new(&it.attr).trailer_len());
+        // Of those records whose length is in question.
+        let tracking = self.events.iter().find(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
+        let trailer_len = tracking.map_or(0, |it| SampleIdLayout::new(&it.attr).trailer_len());
         Places { time_at, trailer_len }
     }
 
