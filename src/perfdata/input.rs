@@ -43,6 +43,12 @@ impl ReadAt for [u8] {
     }
 }
 
+impl<R: ReadAt + ?Sized> ReadAt for &R {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buffer)
+    }
+}
+
 /// Reads up to `len` bytes at `at`: fewer if the input ends before.
 ///
 /// The memory grows with what is really there, not with what is asked for.

@@ -7,7 +7,11 @@ mod bpf_info;
 #[cfg(test)]
 mod decode;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod report;
+#[cfg(test)]
+mod roundtrip;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
