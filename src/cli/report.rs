@@ -29,6 +29,7 @@ use crate::replay::resolve;
 
 use super::header;
 use super::input;
+use super::log;
 use super::message;
 use super::message::Failure;
 use super::script::stdout;
@@ -138,6 +139,10 @@ pub(super) struct Args {
     #[arg(short, long)]
     force: bool,
 
+    /// Tell on stderr how the recording is read; twice for more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+
     /// Print rows alone, and no warnings
     #[arg(short, long)]
     quiet: bool,
@@ -165,6 +170,7 @@ enum Error {
 
 /// Runs `bpfperf report`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    log::init(args.verbose);
     let request = args.request()?;
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
@@ -319,5 +325,92 @@ fn parse_separator(text: &str) -> Result<String, String> {
     match text {
         "" | "." => Err("a separator is not empty and not `.`".to_owned()),
         text => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn request(args: &[&str]) -> Result<Request, String> {
+        let cli = Cli::try_parse_from([&["report"], args].concat()).map_err(|it| it.to_string())?;
+        cli.args.request().map_err(|it| it.to_string())
+    }
+
+    #[track_caller]
+    fn check_graph(args: &[&str], want: GraphRequest) {
+        assert_eq!(request(args).unwrap().graph, want);
+    }
+
+    #[test]
+    fn settings_of_call_graphs_stand_in_any_order_and_may_be_short() {
+        let default = GraphSettings::default();
+        check_graph(&[], GraphRequest::IfRecorded(default));
+        check_graph(&["-g"], GraphRequest::Always(default));
+        check_graph(&["-g", "n"], GraphRequest::No);
+        check_graph(&["--call-graph", "none"], GraphRequest::No);
+        let callee = GraphSettings { order: Some(Order::Callee), min_percent: 2.5, ..default };
+        check_graph(&["-g", "callee,2.5"], GraphRequest::Always(callee));
+        check_graph(&["-g", "graph,2.5,callee,func"], GraphRequest::Always(callee));
+        let value = GraphValue::Count;
+        let counted = GraphSettings { min_percent: 1.0, limit: 7, value, ..default };
+        check_graph(&["-g", "1,7,count"], GraphRequest::Always(counted));
+    }
+
+    #[test]
+    fn a_limit_of_rows_is_one_of_branches_too() {
+        let settings = GraphSettings { min_percent: 3.0, ..GraphSettings::default() };
+        check_graph(&["--percent-limit", "3"], GraphRequest::IfRecorded(settings));
+    }
+
+    #[test]
+    fn an_inverted_graph_begins_with_the_caller() {
+        let settings = GraphSettings { order: Some(Order::Caller), ..GraphSettings::default() };
+        check_graph(&["-G"], GraphRequest::Always(settings));
+    }
+
+    #[test]
+    fn what_is_not_made_yet_is_refused_in_words() {
+        let because = |args: &[&str]| request(args).unwrap_err();
+        assert_eq!(
+            because(&["-g", "flat"]),
+            "error: cannot show call graphs\n  because: call graphs by `flat` are not supported"
+        );
+        assert_eq!(
+            because(&["-g", "nonsense"]),
+            "error: cannot show call graphs\n  because: `nonsense` is no setting of call graphs"
+        );
+        assert!(because(&["-s", "srcline"]).contains("no column is called `srcline`"));
+        assert!(because(&["-C", "x"]).contains("`x`"));
+        assert!(because(&["-t", "."]).contains("separator"));
+    }
+
+    #[test]
+    fn lists_are_split_at_commas() {
+        let request =
+            request(&["--comm", "a,b", "-d", "x", "--tid", "1,2", "-C", "3,0-1"]).unwrap();
+        let filter = Filter {
+            comms: vec!["a".into(), "b".into()],
+            dsos: vec!["x".into()],
+            tids: vec![1, 2],
+            cpus: vec![0, 1, 3],
+            ..Filter::default()
+        };
+        assert_eq!(request.filter, filter);
+    }
+
+    #[test]
+    fn the_last_of_two_opposite_flags_holds() {
+        let accumulate = |args: &[&str]| request(args).unwrap().accumulate;
+        assert_eq!(accumulate(&["--no-children", "--children"]), Accumulate::Callers);
+        assert_eq!(accumulate(&["--children", "--no-children"]), Accumulate::Nothing);
     }
 }

@@ -16,6 +16,10 @@ mod plan;
 mod rbtree;
 mod rows;
 mod sites;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use column::Column;

@@ -2,6 +2,8 @@
 
 mod graph;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::io::Write;

@@ -1,0 +1,106 @@
+//! Recordings for tests, made sample by sample.
+
+use std::collections::HashMap;
+
+use crate::replay::resolved::CommId;
+use crate::replay::resolved::Dso;
+use crate::replay::resolved::DsoId;
+use crate::replay::resolved::EventIdx;
+use crate::replay::resolved::EventInfo;
+use crate::replay::resolved::Group;
+use crate::replay::resolved::Level;
+use crate::replay::resolved::Location;
+use crate::replay::resolved::LocationId;
+use crate::replay::resolved::Resolved;
+use crate::replay::resolved::Symbol;
+use crate::replay::resolved::SymbolId;
+use crate::units::Addr;
+use crate::units::Nanos;
+use crate::units::Pid;
+use crate::units::Tid;
+
+/// A recording of one event, `cycles`; every sample is a group of its own.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    pub(crate) resolved: Resolved,
+    comms: HashMap<String, CommId>,
+    locations: HashMap<String, LocationId>,
+}
+
+impl Samples {
+    /// A recording whose samples carry call chains.
+    pub(crate) fn new() -> Self {
+        let event = EventInfo { name: "cycles".into(), has_callchain: true, n_lost: 0 };
+        let dso = |name: &str| Dso { short_name: name.into(), long_name: format!("/bin/{name}") };
+        let resolved = Resolved {
+            events: vec![event],
+            dsos: vec![dso("app"), dso("lib")],
+            ..Resolved::default()
+        };
+        Self { resolved, comms: HashMap::new(), locations: HashMap::new() }
+    }
+
+    /// Adds a sample of thread `tid`. The `chain` begins with what was sampled: functions of `app`
+    /// by name, of `lib` as `lib:name`, of the kernel as `k:name` (in no module of its own), and
+    /// addresses as `0x12` (outside all modules) or `lib:0x12`.
+    pub(crate) fn add(&mut self, comm: &str, tid: i32, chain: &[&str], period: u64) -> &mut Self {
+        let next = CommId(u32::try_from(self.comms.len()).unwrap());
+        let comms = &mut self.resolved.comms;
+        let comm = *self.comms.entry(comm.into()).or_insert_with(|| {
+            comms.push(comm.into());
+            next
+        });
+        let frames: Vec<_> = chain.iter().map(|it| self.location(it)).collect();
+        let stack = self.resolved.stacks.push(frames.iter().copied());
+        self.resolved.groups.push(Group {
+            event: EventIdx(0),
+            comm,
+            last_comm: comm,
+            pid: Pid(tid),
+            tid: Tid(tid),
+            cpu: Some(u32::try_from(tid % 2).unwrap()),
+            location: frames[0],
+            stack: Some(stack),
+            period,
+            n_samples: 1,
+            first: Nanos(self.resolved.groups.len() as u64),
+        });
+        self
+    }
+
+    fn location(&mut self, text: &str) -> LocationId {
+        if let Some(id) = self.locations.get(text) {
+            return *id;
+        }
+        let (dso, name) = text.split_once(':').unwrap_or(("app", text));
+        let ip = name.strip_prefix("0x").map(|it| u64::from_str_radix(it, 16).unwrap());
+        let dso = match dso {
+            "lib" => Some(DsoId(1)),
+            "app" if ip.is_some() => None,
+            _ => Some(DsoId(0)),
+        };
+        let id = self.resolved.locations.len();
+        let start = 0x100 * (id as u64 + 1);
+        let symbol = ip.is_none().then(|| {
+            self.resolved.symbols.push(Symbol {
+                name: name.into(),
+                dso: dso.unwrap(),
+                start: Addr(start),
+                end: Addr(start + 0x100),
+            });
+            SymbolId(u32::try_from(self.resolved.symbols.len() - 1).unwrap())
+        });
+        // Modules are mapped 0x10000 bytes up.
+        let addr = ip.map_or(start, |it| if dso.is_some() { it - 0x1_0000 } else { it });
+        self.resolved.locations.push(Location {
+            ip: Addr(ip.unwrap_or(start + 0x1_0000)),
+            addr: Addr(addr),
+            dso,
+            symbol,
+            level: if text.starts_with("k:") { Level::Kernel } else { Level::User },
+        });
+        let id = LocationId(u32::try_from(id).unwrap());
+        self.locations.insert(text.into(), id);
+        id
+    }
+}
