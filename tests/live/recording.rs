@@ -113,7 +113,10 @@ fn perf_reads_a_recording_without_a_word() {
         perf.args(args).arg("--no-inline").arg("-i").arg(&recording);
         let output = output_of(&mut perf);
         assert!(output.status.success(), "{}", told(&perf, &output));
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{perf:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // What perf says of itself where it runs in a chroot is not about the file.
+        let said = said.lines().find(|line| !line.starts_with("assertion failed at util/namesp"));
+        assert_eq!(said, None, "{perf:?}");
     }
 }
 
