@@ -133,17 +133,18 @@ impl Binary {
         })
     }
 
-    /// The result: all numbers are 64 bits without a sign, and what C leaves open is 0.
+    /// The result: all numbers are 64 bits without a sign. What C leaves open is 0, but for shifts,
+    /// of which machines look at the lowest bits.
     pub fn apply(self, left: u64, right: u64) -> u64 {
-        let shift = u32::try_from(right).unwrap_or(u32::MAX);
+        let shift = u32::try_from(right & 63).unwrap_or(0);
         match self {
             Self::Mul => left.wrapping_mul(right),
             Self::Div => left.checked_div(right).unwrap_or(0),
             Self::Rem => left.checked_rem(right).unwrap_or(0),
             Self::Add => left.wrapping_add(right),
             Self::Sub => left.wrapping_sub(right),
-            Self::Shl => left.checked_shl(shift).unwrap_or(0),
-            Self::Shr => left.checked_shr(shift).unwrap_or(0),
+            Self::Shl => left.wrapping_shl(shift),
+            Self::Shr => left.wrapping_shr(shift),
             Self::Lt => u64::from(left < right),
             Self::Gt => u64::from(left > right),
             Self::Le => u64::from(left <= right),

@@ -276,10 +276,13 @@ impl<'t> Parser<'t> {
             self.expect("{")?;
             let value = self.expr()?.table_value()?;
             self.expect(",")?;
-            let name = match self.take() {
-                Some(Token::Text(text)) => text.clone(),
-                Some(Token::Word(word)) => (*word).to_owned(),
-                _ => return Err(NotUnderstood { what: "a table with an entry without a name" }),
+            let mut name = self.expr()?;
+            // Some end with `((void *)0)`, which is never printed: it stands for no bit.
+            while let Expr::Cast(_, inner) = name {
+                name = *inner;
+            }
+            let (Expr::Text(name) | Expr::Word(name) | Expr::Number(_, name)) = name else {
+                return Err(NotUnderstood { what: "a table with an entry without a name" });
             };
             self.expect("}")?;
             table.push(Named { value, name });
