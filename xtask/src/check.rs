@@ -1,4 +1,4 @@
-//! The verbs that judge the code: `lint`, `doc`, `test`, `live`, `bless`, `ci`.
+//! The verbs that judge the code: `lint`, `doc`, `test`, `live`, `ci`.
 
 use std::process::Command;
 
@@ -67,10 +67,4 @@ fn live_command(shell: &Shell, privilege: Privilege) -> Command {
         live.args(["--config", r#"target.'cfg(unix)'.runner = ["sudo", "-n", "-E"]"#]);
     }
     live
-}
-
-/// Rewrites the outputs that tests compare with.
-pub(crate) fn bless(shell: &Shell, _args: &[String]) -> Result<(), Failure> {
-    let mut bless = shell.cargo();
-    shell.run(bless.args(["test", "--test", "it"]).env("BPFPERF_BLESS", "1"))
 }

@@ -9,6 +9,7 @@
 mod bench;
 mod check;
 mod demo;
+mod fixtures;
 #[path = "../../bpf/needs/needs.rs"]
 mod needs;
 mod peer;
@@ -40,11 +41,8 @@ const VERBS: &[Verb] = &[
     Verb { name: "lint", about: "check the form of the code", run: check::lint },
     Verb { name: "doc", about: "build the documentation, warnings denied", run: check::doc },
     Verb { name: "live", about: "run the tests on the running kernel alone", run: check::live },
-    Verb {
-        name: "bless",
-        about: "rewrite the stored outputs that tests expect",
-        run: check::bless,
-    },
+    Verb { name: "fixtures", about: "make the recordings that tests read", run: fixtures::run },
+    Verb { name: "bless", about: "ask perf again what tests hold us to", run: fixtures::bless },
     Verb { name: "peer", about: "lay the newest Linux perf beside the build", run: peer::run },
     Verb { name: "bench", about: "compare reading speed with the peer's", run: bench::run },
     Verb { name: "measure", about: "run one command and print what it took", run: bench::measure },

@@ -118,6 +118,11 @@ impl Shell {
         Ok(Self { target: root.join(target), root, stop })
     }
 
+    /// The repository.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Where cargo builds.
     pub(crate) fn target(&self) -> &Path {
         &self.target
