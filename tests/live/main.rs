@@ -17,3 +17,5 @@ mod readme;
 mod recording;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod tracepoints;

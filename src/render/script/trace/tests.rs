@@ -188,3 +188,44 @@ fn nothing_nests_without_end() {
         format!("\tfield:int n;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"%d\", {chain}1");
     check(&format, &raw(&[&5_i32.to_le_bytes()]), "[FAILED TO PARSE] n=5");
 }
+
+/// A number that looks random and is the same in each run.
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+#[test]
+fn no_format_and_no_data_stop_the_printing() {
+    let text = format!(
+        "name: it\nID: 7\nformat:\n\
+         \tfield:__data_loc char[] a;\toffset:8;\tsize:4;\tsigned:0;\n\
+         \tfield:__data_loc cpumask_t[] m;\toffset:56;\tsize:4;\tsigned:0;\n\n{SCHED_SWITCH}, \
+         __get_str(a), __get_bitmask(m), __get_cpumask(m), \
+         __print_array(__get_dynamic_array(a), REC->prev_pid, REC->next_pid), \
+         __print_hex(REC->prev_comm, REC->prev_state), REC->prev_comm[REC->prev_pid]"
+    );
+    let text = text.replace("next_prio=%d\"", "next_prio=%d %s %s %s %s %*.s %pISpc %pU\"");
+    let mut noise = Noise(1);
+    for _ in 0..1000 {
+        let mut text = text.clone().into_bytes();
+        for _ in 0..noise.below(4) {
+            let at = noise.below(text.len());
+            text[at] = b"%*0(),?:[]{}\"'-\n9"[noise.below(17)];
+        }
+        let Some(format) = EventFormat::parse(&String::from_utf8_lossy(&text), 8) else { continue };
+        let program = Program::new(&format, 8);
+        let raw: Vec<u8> =
+            (0..noise.below(80)).map(|_| noise.below(256).to_le_bytes()[0]).collect();
+        let strings = FxHashMap::default();
+        let context = Context { strings: &strings, function: |_| None };
+        let mut out = Vec::new();
+        program.print(Raw::new(&raw, Endian::Little), &context, &mut out);
+        assert!(out.len() < 100_000, "{} bytes", out.len());
+    }
+}
