@@ -39,33 +39,33 @@ use super::sources::ThisMachine;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Read this recording; `-` for standard input
+    /// Read this recording; `-` for standard input.
     #[arg(short, long, value_name = "FILE", default_value = input::DEFAULT)]
     input: PathBuf,
 
-    /// Print to standard output (the default)
+    /// Print to standard output (the default).
     #[arg(long)]
     stdio: bool,
 
     /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu; a leading `+` adds to
-    /// the default
+    /// the default.
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<String>,
 
-    /// Show these columns: overhead, children, sample, period, and those of --sort
+    /// Show these columns: overhead, children, sample, period, and those of --sort.
     #[arg(short = 'F', long, value_name = "KEYS")]
     fields: Option<String>,
 
-    /// Give callers the weight of what they called (the default)
+    /// Give callers the weight of what they called (the default).
     #[arg(long, overrides_with = "no_children")]
     children: bool,
 
-    /// Let a row weigh what was sampled in it alone
+    /// Let a row weigh what was sampled in it alone.
     #[arg(long, overrides_with = "children")]
     no_children: bool,
 
     /// Call graphs: `none`, or a comma-separated list of `graph`, the smallest share shown in
-    /// percent, the most branches shown, `caller` or `callee`, and `percent`, `period` or `count`
+    /// percent, the most branches shown, `caller` or `callee`, and `percent`, `period` or `count`.
     #[arg(
         short = 'g',
         long,
@@ -76,74 +76,74 @@ pub(super) struct Args {
     )]
     call_graph: Option<String>,
 
-    /// Begin call graphs with the outermost caller
+    /// Begin call graphs with the outermost caller.
     #[arg(short = 'G', long)]
     inverted: bool,
 
-    /// Show samples of these commands only
+    /// Show samples of these commands only.
     #[arg(short, long, visible_alias = "comm", value_name = "NAMES", value_delimiter = ',')]
     comms: Vec<String>,
 
-    /// Show samples in these modules only
+    /// Show samples in these modules only.
     #[arg(short, long, visible_alias = "dso", value_name = "NAMES", value_delimiter = ',')]
     dsos: Vec<String>,
 
-    /// Show samples in these symbols only
+    /// Show samples in these symbols only.
     #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
     symbols: Vec<String>,
 
-    /// Show samples of these processes only
+    /// Show samples of these processes only.
     #[arg(long, value_name = "PIDS", value_delimiter = ',')]
     pid: Vec<i32>,
 
-    /// Show samples of these threads only
+    /// Show samples of these threads only.
     #[arg(long, value_name = "TIDS", value_delimiter = ',')]
     tid: Vec<i32>,
 
-    /// Count samples on these CPUs only, for example `0-3,8`
+    /// Count samples on these CPUs only, for example `0-3,8`.
     #[arg(short = 'C', long, value_name = "CPUS")]
     cpu: Option<String>,
 
-    /// Show the number of samples
+    /// Show the number of samples.
     #[arg(short = 'n', long)]
     show_nr_samples: bool,
 
-    /// Show the sum of the periods
+    /// Show the sum of the periods.
     #[arg(long)]
     show_total_period: bool,
 
-    /// Leave out what weighs less than this, in percent
+    /// Leave out what weighs less than this, in percent.
     #[arg(long, value_name = "PERCENT")]
     percent_limit: Option<f32>,
 
-    /// What shares are shares of: all samples, or those that the filters show
+    /// What shares are shares of: all samples, or those that the filters show.
     #[arg(long, value_name = "WHICH", default_value = "absolute")]
     percentage: Whole,
 
-    /// Look at this many frames of a call chain at most
+    /// Look at this many frames of a call chain at most.
     #[arg(long, value_name = "FRAMES", default_value_t = MAX_STACK)]
     max_stack: usize,
 
-    /// Separate columns by this, without padding; a `.` stands for it inside names
+    /// Separate columns by this, without padding; a `.` stands for it inside names.
     #[arg(short = 't', long, value_name = "SEPARATOR", value_parser = parse_separator)]
     field_separator: Option<String>,
 
     #[command(flatten)]
     header: header::Args,
 
-    /// Leave inlined functions out (they are not shown yet)
+    /// Taken for the habit of it: inlined frames are not shown.
     #[arg(long)]
     no_inline: bool,
 
-    /// Read the file whoever owns it
+    /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
 
-    /// Tell on stderr how the recording is read; twice for more
+    /// Tell on stderr how the recording is read; twice for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 
-    /// Print rows alone, and no warnings
+    /// Print rows alone, and no warnings.
     #[arg(short, long)]
     quiet: bool,
 }

@@ -60,7 +60,16 @@ pub fn write(
     histograms: &[Histogram],
     style: &Style,
 ) -> io::Result<()> {
-    preamble(out, resolved, plan, style.comments)?;
+    if style.comments == Comments::All {
+        let header = "use --header/--header-only options";
+        writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
+    }
+    if histograms.iter().all(|it| it.totals.n_samples == 0) {
+        return Ok(());
+    }
+    if style.comments != Comments::No {
+        preamble(out, resolved, plan)?;
+    }
     for histogram in histograms {
         let totals = &histogram.totals;
         if totals.n_samples == 0 {
@@ -94,20 +103,7 @@ pub fn write(
 }
 
 /// What stands above the first event.
-fn preamble(
-    out: &mut impl Write,
-    resolved: &Resolved,
-    plan: &Plan,
-    comments: Comments,
-) -> io::Result<()> {
-    match comments {
-        Comments::No => return Ok(()),
-        Comments::AfterHeader => {}
-        Comments::All => writeln!(
-            out,
-            "# To display the perf.data header info, please use --header/--header-only options.\n#"
-        )?,
-    }
+fn preamble(out: &mut impl Write, resolved: &Resolved, plan: &Plan) -> io::Result<()> {
     let Filter { comms, dsos, symbols, .. } = &plan.filter;
     for column in plan.columns.iter().filter(|it| plan.elided.contains(it)) {
         let (what, list) = match column {

@@ -175,6 +175,14 @@ fn an_event_without_samples_is_left_out() {
 }
 
 #[test]
+fn without_samples_there_is_nothing_to_show() {
+    let samples = Samples::new();
+    check(&samples, &flat(), &rows_only(), &[]);
+    let hint = "# To display the perf.data header info, please use --header/--header-only options.";
+    check(&samples, &flat(), &Style::default(), &[hint, "#"]);
+}
+
+#[test]
 fn a_graph_has_a_bar_for_each_branch_that_is_to_come() {
     let mut samples = Samples::new();
     samples.add("sh", 7, &["f", "g", "x"], 4).add("sh", 7, &["f", "g", "y"], 2);
