@@ -20,6 +20,9 @@ use crate::shell::Shell;
 const SUITE: &str = "trixie";
 const BACKPORTS: &str = "trixie-backports";
 
+/// Debian's keys, which apt need not trust for all sources.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
 /// The packages, and what we run of them.
 const PACKAGES: [&str; 2] = ["linux-perf", "bpftool"];
 const PROGRAMS: [&str; 2] = ["perf", "bpftool"];
@@ -71,8 +74,10 @@ fn unpack(shell: &Shell, new: &Path, dir: &Path) -> Result<(), Failure> {
         let part = new.join(part);
         fs::create_dir_all(&part).map_err(|error| cannot("create", &part, &error))?;
     }
-    let sources = format!("deb {mirror} {SUITE} main\ndeb {mirror} {BACKPORTS} main\n");
-    write(&new.join("sources.list"), &sources)?;
+    let trust =
+        if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
+    let sources = [SUITE, BACKPORTS].map(|suite| format!("deb {trust}{mirror} {suite} main\n"));
+    write(&new.join("sources.list"), &sources.concat())?;
     write(&new.join("status"), "")?;
 
     shell.run(apt(shell, new).args(["-qq", "update"]))?;
