@@ -8,14 +8,16 @@ pub(crate) struct Fixture {
     pub(crate) bytes: &'static [u8],
     /// The FNV-1a hash of `bytes`, so that none changes unnoticed.
     hash: u64,
-    /// The output of `perf script` with [`SCRIPT`].
+    /// The output of perf with [`SCRIPT`].
     pub(crate) script: &'static str,
     /// How many records there are of each kind.
     pub(crate) counts: &'static [(u32, usize)],
 }
 
-/// The arguments of `perf script`, and of ours, that show nothing of the machine they run on.
-pub(crate) const SCRIPT: [&str; 7] = [
+/// The arguments of perf, and of ours, that show nothing of the machine they run on; the path comes
+/// behind.
+pub(crate) const SCRIPT: [&str; 8] = [
+    "script",
     "--fields=-sym,-symoff,-dso",
     "--ns",
     "--no-inline",

@@ -1,18 +1,26 @@
 //! Tests of what a user or a reader of this repository sees, without a kernel's help.
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod bpf_info;
 #[cfg(test)]
+mod command;
+#[cfg(test)]
 mod decode;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod malformed;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
 mod roundtrip;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod swap;
 #[cfg(test)]
 mod vector;

@@ -1,0 +1,44 @@
+//! What we print of each fixture, against what perf 7.3 printed of it when it was made.
+
+use std::ffi::OsStr;
+
+use crate::command::Ran;
+use crate::command::run;
+use crate::command::run_with;
+use crate::fixture::FIXTURES;
+use crate::fixture::SCRIPT;
+use crate::swap::swap;
+
+#[track_caller]
+fn check(name: &str, got: &Ran, want: &str) {
+    assert_eq!((got.stderr.as_str(), got.status), ("", Some(0)), "{name}");
+    for (number, (got, want)) in (1..).zip(got.stdout.lines().zip(want.lines())) {
+        assert_eq!(got, want, "{name}: line {number}");
+    }
+    assert_eq!(got.stdout.lines().count(), want.lines().count(), "{name}");
+}
+
+#[test]
+fn every_fixture_is_printed_as_by_perf() {
+    for it in &FIXTURES {
+        let args = SCRIPT.map(OsStr::new);
+        check(it.name, &run(args.into_iter().chain([it.path().as_os_str()])), it.script);
+    }
+}
+
+#[test]
+fn stdin_is_read_as_a_file_is() {
+    for it in FIXTURES.iter().filter(|it| it.name.ends_with("-pipe") || it.name == "bpfperf-bpf") {
+        check(it.name, &run_with(SCRIPT.into_iter().chain(["-"]), it.bytes), it.script);
+    }
+}
+
+#[test]
+fn the_other_byte_order_makes_no_difference() {
+    for it in &FIXTURES {
+        let swapped = swap(it.bytes);
+        let names = [b"PERFILE2", b"2ELIFREP"];
+        assert!(names.iter().all(|name| it.bytes[..8] == **name || swapped[..8] == **name));
+        check(it.name, &run_with(SCRIPT.into_iter().chain(["-"]), &swapped), it.script);
+    }
+}

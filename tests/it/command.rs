@@ -1,0 +1,58 @@
+//! The built program, run as a user runs it.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::Command;
+use std::process::Output;
+use std::process::Stdio;
+
+/// What a run of the program came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The program, apart from what a user's home and locale may hold.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bpfperf"));
+    command.env("HOME", "/nonexistent").env("LC_ALL", "C").env_remove("BPFPERF_LOG");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs the program.
+pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
+    ran(&program().args(args).output().expect("the program runs"))
+}
+
+/// Runs the program with `stdin`.
+pub(crate) fn run_with<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, stdin: &[u8]) -> Ran {
+    let mut command = program();
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program runs");
+    let mut pipe = child.stdin.take().expect("stdin is a pipe");
+    let stdin = stdin.to_vec();
+    // It may end before it has read everything.
+    let writer = std::thread::spawn(move || drop(pipe.write_all(&stdin)));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("the writer ends");
+    ran(&output)
+}
+
+/// Runs a line of shell in which `$BPFPERF` is the program.
+pub(crate) fn shell(line: &str) -> Ran {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("BPFPERF", env!("CARGO_BIN_EXE_bpfperf"));
+    command.env("HOME", "/nonexistent").env("LC_ALL", "C").env_remove("BPFPERF_LOG");
+    ran(&command.stdin(Stdio::null()).output().expect("a shell runs"))
+}
+
+fn ran(output: &Output) -> Ran {
+    Ran {
+        status: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
