@@ -271,3 +271,38 @@ impl Recording {
         id.and_then(|id| self.ids.get(&id).copied()).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::perfdata::Endian;
+
+    use super::*;
+
+    /// What `event_name` gives with tracing data of `sched:sched_switch`, which is number 372.
+    #[track_caller]
+    fn check(kind: u32, config: u64, want: &str) {
+        let format = b"name: sched_switch\nID: 372\nformat:\n";
+        let long = |len: usize| (len as u64).to_le_bytes().to_vec();
+        let tracing_data = [
+            b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec(),
+            [b"header_page\0".to_vec(), long(0), b"header_event\0".to_vec(), long(0)].concat(),
+            [[0, 0, 0, 0, 1, 0, 0, 0].as_slice(), b"sched\0\x01\0\0\0"].concat(),
+            [long(format.len()), format.to_vec(), vec![0; 16]].concat(),
+        ];
+        let header = FileHeader::Pipe { endian: Endian::Little };
+        let mut recording = Recording::new(header, Section::default());
+        recording.add_event(Attr { kind, config, ..Attr::default() }, vec![]);
+        let content = Ok(Feature::TracingData(tracing_data.concat()));
+        let section = FeatureSection { id: FeatureId::TRACING_DATA, at: FileOffset(0), content };
+        recording.features.push(section);
+        recording.name_events();
+        assert_eq!(recording.events[0].name, want);
+    }
+
+    #[test]
+    fn a_tracepoint_without_a_description_is_named_by_its_format() {
+        check(2, 372, "sched:sched_switch");
+        check(2, 373, "unknown tracepoint id=0x175");
+        check(4, 372, "raw 0x174");
+    }
+}

@@ -65,10 +65,12 @@ impl Field {
         let element_len = match len.checked_div(n_elements) {
             _ if !flags.intersects(FieldFlags::ARRAY | FieldFlags::DYNAMIC) => len,
             Some(element_len) => element_len,
-            None if flags.contains(FieldFlags::DYNAMIC) => known_len(element.unwrap_or_default()),
-            None if flags.contains(FieldFlags::STRING) => 1,
-            None if flags.contains(FieldFlags::LONG) => usize::from(long_len),
-            None => 0,
+            None => match known_len(element.unwrap_or_default()) {
+                0 if flags.contains(FieldFlags::DYNAMIC) => 0,
+                0 if flags.contains(FieldFlags::STRING) => 1,
+                0 if flags.contains(FieldFlags::LONG) => usize::from(long_len),
+                len => len,
+            },
         };
         Some(Self { name: name.to_owned(), offset, len, element_len, flags })
     }
@@ -149,6 +151,9 @@ mod tests {
         let longs = FieldFlags::ARRAY | FieldFlags::LONG;
         check("field:unsigned long v[6];\toffset:8;\tsize:48;", "v", (8, 48, 8), longs);
         check("field:unsigned long v[];\toffset:8;\tsize:0;", "v", (8, 0, 8), longs);
+        // As probes declare them.
+        let array = FieldFlags::ARRAY;
+        check("field:u32 v[];\toffset:8;\tsize:8;\tsigned:0;", "v", (8, 8, 4), array);
         let dynamic = string | FieldFlags::DYNAMIC;
         check("field:__data_loc char[] n;\toffset:8;\tsize:4;", "n", (8, 4, 1), dynamic);
         let relative = FieldFlags::ARRAY | FieldFlags::DYNAMIC | FieldFlags::RELATIVE;

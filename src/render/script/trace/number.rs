@@ -85,6 +85,18 @@ impl Spec {
         }
     }
 
+    /// Makes of what stands from `start` on what `%s` makes of it.
+    pub(super) fn align(&self, start: usize, out: &mut Vec<u8>) {
+        if let Some(len) = self.precision {
+            out.truncate(out.len().min(start + len));
+        }
+        let n_blanks = self.width.saturating_sub(out.len() - start);
+        if n_blanks > 0 {
+            let at = if self.flags.contains(Flags::LEFT) { out.len() } else { start };
+            out.splice(at..at, std::iter::repeat_n(b' ', n_blanks));
+        }
+    }
+
     /// Appends the lowest `bits` of `value`.
     pub(super) fn number(&self, conversion: Conversion, bits: u32, value: u64, out: &mut Vec<u8>) {
         let plain = Self { star: self.star, ..Self::default() };
@@ -138,11 +150,7 @@ impl Spec {
         if n_zeros > 0 {
             out.splice(digits_start..digits_start, std::iter::repeat_n(b'0', n_zeros));
         }
-        let n_blanks = self.width.saturating_sub(len + n_zeros);
-        if n_blanks > 0 {
-            let at = if self.flags.contains(Flags::LEFT) { out.len() } else { start };
-            out.splice(at..at, std::iter::repeat_n(b' ', n_blanks));
-        }
+        Self { precision: None, ..*self }.align(start, out);
     }
 }
 

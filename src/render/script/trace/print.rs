@@ -106,14 +106,14 @@ impl Arg {
                 }
             }
             Self::Bitmask(place) => {
-                let mut text = Vec::new();
-                bitmask(raw.content(place), raw.endian, &mut text);
-                spec.text(&text, out);
+                let start = out.len();
+                bitmask(raw.content(place), raw.endian, out);
+                spec.align(start, out);
             }
             Self::Cpumask(place) => {
-                let mut text = Vec::new();
-                cpumask(raw.content(place), raw.endian, &mut text);
-                spec.text(&text, out);
+                let start = out.len();
+                cpumask(raw.content(place), raw.endian, out);
+                spec.align(start, out);
             }
             Self::Flags { value, between, table } => {
                 flags(value.of(raw), between, table, spec, out);

@@ -147,11 +147,11 @@ fn arrays_and_masks_are_shown_element_by_element() {
     let format = r#"	field:__data_loc u32[] v;	offset:8;	size:4;	signed:0;
 	field:__data_loc cpumask_t[] mask;	offset:12;	size:4;	signed:0;
 
-print fmt: "%s %d %s %s %s", __print_array(__get_dynamic_array(v), __get_dynamic_array_len(v) / 4, 4), ((u32 *)__get_dynamic_array(v))[1], __print_hex(__get_dynamic_array(v), 3), __get_bitmask(mask), __get_cpumask(mask)
+print fmt: "%s %d %s %20s|%-8.3s|", __print_array(__get_dynamic_array(v), __get_dynamic_array_len(v) / 4, 4), ((u32 *)__get_dynamic_array(v))[1], __print_hex(__get_dynamic_array(v), 3), __get_bitmask(mask), __get_cpumask(mask)
 "#;
-    let words = [8 << 16 | 16, 8 << 16 | 24, 0x1f, 2, 0x8d, 0x80];
+    let words = [0x8_0010, 0x8_0018, 0x1f, 2, 0x8d, 0x80];
     let words: Vec<u8> = words.iter().flat_map(|it: &u32| it.to_le_bytes()).collect();
-    check(format, &raw(&[&words]), "{0x1f,0x2} 2 1f 00 00 00000080,0000008d 0,2-3,7,39");
+    check(format, &raw(&[&words]), "{0x1f,0x2} 2 1f 00 00    00000080,0000008d|0,2     |");
 }
 
 #[test]
