@@ -19,7 +19,8 @@ use super::Refused;
 ///
 /// A shell script starts what it puts into the background with `SIGINT` ignored, and an ignored
 /// signal is never read. A recording that cannot be ended is of no use, so that one is taken all
-/// the same; `SIGHUP` is not, for the sake of nohup(1).
+/// the same; `SIGHUP` is not, for the sake of nohup(1). Where `SIGCHLD` is ignored, a child that ends
+/// is neither told of nor waited for (waitpid(2)), so that is undone, too.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
@@ -33,6 +34,8 @@ pub struct Before {
     pub mask: SigSet,
     /// Whether `SIGINT` was ignored.
     pub ignores_interrupt: bool,
+    /// Whether `SIGCHLD` was ignored.
+    pub ignores_children: bool,
 }
 
 /// One signal that came.
@@ -58,11 +61,17 @@ impl Signals {
         }
         let before_mask = SigSet::thread_get_mask().map_err(call)?;
         mask.thread_block().map_err(call)?;
-        // SAFETY: the default action is no handler, so nothing can run at a wrong time; blocked as
-        // the signal is, it does not even come to that.
-        let action = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.map_err(call)?;
-        let ignores_interrupt = matches!(action, SigHandler::SigIgn);
-        let before = Before { mask: before_mask, ignores_interrupt };
+        let was_ignored = |number| {
+            // SAFETY: the default action is no handler, so nothing can run at a wrong time; blocked
+            // as the signal is, it does not even come to that.
+            let action = unsafe { signal(number, SigHandler::SigDfl) }.map_err(call)?;
+            Ok(matches!(action, SigHandler::SigIgn))
+        };
+        let before = Before {
+            mask: before_mask,
+            ignores_interrupt: was_ignored(Signal::SIGINT)?,
+            ignores_children: was_ignored(Signal::SIGCHLD)?,
+        };
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let fd = SignalFd::with_flags(&mask, flags).map_err(call)?;
         Ok(Self { fd, before })

@@ -219,6 +219,10 @@ fn child(
             // SAFETY: to ignore is no handler either.
             unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
         }
+        if heritage.signals.ignores_children {
+            // SAFETY: as above.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        }
         if heritage.stdout == Stdout::Stderr {
             // SAFETY: both numbers stand for themselves; where 2 is closed, 1 becomes what it was.
             unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
@@ -253,7 +257,8 @@ mod tests {
 
     fn held(command: &[&str]) -> Held {
         let command: Vec<_> = command.iter().map(|it| CString::new(*it).unwrap()).collect();
-        let signals = Before { mask: SigSet::empty(), ignores_interrupt: false };
+        let signals =
+            Before { mask: SigSet::empty(), ignores_interrupt: false, ignores_children: false };
         let heritage = Heritage { signals, stdout: Stdout::Own, open_files: None };
         Held::fork(&command, heritage).unwrap()
     }

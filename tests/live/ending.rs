@@ -50,6 +50,20 @@ fn the_status_is_the_commands_own() {
     check_status(&["sh", "-c", "kill -9 $$"], 137);
 }
 
+#[test]
+fn a_recorder_whose_starter_ignored_children_still_hears_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    // waitpid(2): where SIGCHLD is ignored, no signal comes and no status is left.
+    let mut command = Command::new("timeout");
+    command
+        .args(["10", "env", "--ignore-signal=CHLD"])
+        .arg(bpfperf().get_program())
+        .args(["record", "-o"]);
+    command.arg(scratch.path().join("perf.data")).args(["--", "sh", "-c", "exit 7"]);
+    let output = output_of(&mut command);
+    assert_eq!(output.status.code(), Some(7), "{}", told(&command, &output));
+}
+
 #[track_caller]
 fn check_no_command(command: &str, want: i32) {
     let scratch = tempfile::tempdir().unwrap();
