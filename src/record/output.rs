@@ -28,6 +28,9 @@ const RESERVE: usize = 16 << 10;
 /// The largest feature that is still written there, in bytes.
 const SMALL: usize = 4 << 10;
 
+/// How many files of killed recorders are passed over for the name of a new one.
+const MOST_LEFT: u32 = 1000;
+
 /// An open output.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -203,26 +206,39 @@ impl Drop for Output {
 }
 
 fn create_file(path: &Path) -> io::Result<Place> {
-    if let Ok(found) = fs::metadata(path) {
+    let mut path = path.to_owned();
+    if let Ok(found) = fs::metadata(&path) {
         let kind = found.file_type();
         if kind.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         if kind.is_fifo() || kind.is_socket() {
-            return Ok(Place::Stream(OpenOptions::new().write(true).open(path)?));
+            return Ok(Place::Stream(OpenOptions::new().write(true).open(&path)?));
         }
         if !kind.is_file() {
-            let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(Place::File { file, path: path.to_owned(), temporary: None });
+            let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok(Place::File { file, path, temporary: None });
+        }
+        // Of a link such as `/dev/stdout`, what it leads to is replaced, never the link.
+        if fs::symlink_metadata(&path)?.is_symlink() {
+            path = fs::canonicalize(&path)?;
         }
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}", std::process::id()));
-    let temporary = path.with_file_name(hidden);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    Ok(Place::File { file, path: path.to_owned(), temporary: Some(temporary) })
+    // A recorder that was killed has left its file, and in a container all have the same number.
+    for n in 0..MOST_LEFT {
+        let mut hidden = hidden.clone();
+        hidden.push(format!(".{n}"));
+        let temporary = path.with_file_name(hidden);
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            file => return Ok(Place::File { file: file?, path, temporary: Some(temporary) }),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Standard output without the buffer that `std` puts before it.
@@ -272,6 +288,29 @@ mod tests {
             FileHeader::File { data, features, .. } => (data, features),
             FileHeader::Pipe { .. } => panic!("not a file"),
         }
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_replaced_and_not_the_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let mut output = create(&link);
+        output.commit().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"");
+        assert_eq!(fs::read(dir.path().join("real.old")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn what_a_killed_recorder_of_the_same_number_left_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        let (first, second) = (create(&path), create(&path));
+        std::mem::forget(first);
+        drop(second);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     /// A record without a body.
