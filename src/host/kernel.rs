@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::io::Read;
 use std::path::Path;
 
-use super::note;
+use crate::symbols::build_id_from_notes;
 use crate::units::Addr;
 use crate::units::BuildId;
 
@@ -60,7 +60,7 @@ impl Symbols {
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut read = Vec::new();
         let found = find_text(&mut reader, &mut read)?;
-        let build_id = || note::of_notes(&fs::read("/sys/kernel/notes").ok()?);
+        let build_id = || build_id_from_notes(&fs::read("/sys/kernel/notes").ok()?);
         let text = found.map(|it| KernelText { build_id: build_id(), ..it });
         Ok(Self { reader, read, text })
     }
@@ -81,17 +81,21 @@ impl Symbols {
     }
 }
 
+/// The running kernel's release, as `uname -r` has it.
+pub fn release() -> Option<String> {
+    Some(nix::sys::utsname::uname().ok()?.release().to_str()?.to_owned())
+}
+
 /// The loaded modules, or none where their addresses are hidden from us.
 pub fn modules() -> Vec<Module> {
     let Ok(list) = fs::read_to_string("/proc/modules") else { return Vec::new() };
-    let release = nix::sys::utsname::uname().ok();
-    let release = release.as_ref().and_then(|it| it.release().to_str()).unwrap_or_default();
+    let release = release().unwrap_or_default();
     let folder = format!("/lib/modules/{release}");
     let dependencies = fs::read_to_string(format!("{folder}/modules.dep")).unwrap_or_default();
     let mut modules = parse_modules(&list, &parse_paths(&dependencies, &folder));
     for (name, module) in &mut modules {
         let notes = format!("/sys/module/{name}/notes/.note.gnu.build-id");
-        module.build_id = fs::read(Path::new(&notes)).ok().and_then(|it| note::of_notes(&it));
+        module.build_id = fs::read(Path::new(&notes)).ok().and_then(|it| build_id_from_notes(&it));
     }
     modules.into_iter().map(|(_, module)| module).collect()
 }

@@ -1,86 +1,86 @@
-//! Build ids: of ELF files, and of the kernel's notes.
+//! Build ids of ELF files on disk.
 
 use std::fs::File;
 
-use object::read::Object;
+use object::Endianness;
+use object::FileKind;
+use object::elf;
 use object::read::ReadCache;
+use object::read::elf::FileHeader;
+use object::read::elf::ProgramHeader;
 
 use crate::units::BuildId;
 
-/// `NT_GNU_BUILD_ID`.
-const GNU_BUILD_ID: u32 = 3;
+/// The most bytes of one segment of notes that are read: anybody can map a file that claims any
+/// length.
+const MOST_NOTES: u64 = 64 << 10;
 
 /// The build id of an ELF file, or `None` where it has none or is no ELF file.
+///
+/// Only headers and notes are read, as the kernel does for `attr.build_id`: sections and symbols of
+/// a large program would cost more than the rest of a recording's start.
 pub fn of_file(file: File) -> Option<BuildId> {
     let cache = ReadCache::new(file);
-    let elf = object::File::parse(&cache).ok()?;
-    BuildId::new(elf.build_id().ok()??)
-}
-
-/// The build id among `notes`, a sequence of ELF notes in this machine's byte order as the kernel
-/// shows them in `/sys/kernel/notes`.
-///
-/// Source: `Elf64_Nhdr` in elf(5); names and contents are padded to four bytes.
-pub fn of_notes(mut notes: &[u8]) -> Option<BuildId> {
-    loop {
-        let (name_len, rest) = word(notes)?;
-        let (content_len, rest) = word(rest)?;
-        let (kind, rest) = word(rest)?;
-        let (name, rest) = padded(rest, name_len)?;
-        let (content, rest) = padded(rest, content_len)?;
-        if kind == GNU_BUILD_ID && name == b"GNU\0" {
-            return BuildId::new(content);
-        }
-        notes = rest;
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf32 => of_elf::<elf::FileHeader32<Endianness>>(&cache),
+        FileKind::Elf64 => of_elf::<elf::FileHeader64<Endianness>>(&cache),
+        _ => None,
     }
 }
 
-fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let (word, rest) = bytes.split_first_chunk()?;
-    Some((u32::from_ne_bytes(*word), rest))
-}
-
-/// The first `len` bytes, and what comes after them and their padding.
-fn padded(bytes: &[u8], len: u32) -> Option<(&[u8], &[u8])> {
-    let len = usize::try_from(len).ok()?;
-    let content = bytes.get(..len)?;
-    // The last note of all may lack its padding.
-    let rest = bytes.get(len.checked_next_multiple_of(4)?..).unwrap_or_default();
-    Some((content, rest))
+fn of_elf<E: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> Option<BuildId> {
+    let header = E::parse(cache).ok()?;
+    let endian = header.endian().ok()?;
+    header
+        .program_headers(endian, cache)
+        .ok()?
+        .iter()
+        .filter(|it| it.p_filesz(endian).into() <= MOST_NOTES)
+        .filter_map(|it| it.notes(endian, cache).ok()?)
+        .find_map(|mut notes| {
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
+                    return BuildId::new(note.desc());
+                }
+            }
+            None
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
-        let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_ne_bytes();
-        let mut note = [len(name), len(content), kind.to_ne_bytes()].concat();
-        for bytes in [name, content] {
-            note.extend(bytes);
-            note.resize(note.len().next_multiple_of(4), 0);
-        }
-        note
-    }
-
     #[test]
-    fn the_build_id_stands_among_other_notes() {
-        let notes =
-            [note(6, b"Xen\0", b"abcde"), note(3, b"GNU\0", &[1; 20]), note(3, b"GNU\0", &[2; 20])];
-        assert_eq!(of_notes(&notes.concat()), BuildId::new(&[1; 20]));
-    }
+    fn notes_that_claim_more_than_a_program_has_are_not_read() {
+        let elf = |notes_len: u64| {
+            let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            // ET_DYN, EM_X86_64, version 1; no entry; program headers at 64; no sections.
+            elf.extend([3, 0, 62, 0, 1, 0, 0, 0]);
+            elf.extend([0, 64, 0].iter().flat_map(|it: &u64| it.to_le_bytes()));
+            elf.extend([0; 4]);
+            elf.extend([64, 56, 1, 64, 0, 0].iter().flat_map(|it: &u16| it.to_le_bytes()));
+            // PT_NOTE, readable, behind its own header.
+            elf.extend([4, 4].iter().flat_map(|it: &u32| it.to_le_bytes()));
+            let words = [120, 0, 0, notes_len, notes_len, 4];
+            elf.extend(words.iter().flat_map(|it: &u64| it.to_le_bytes()));
+            // In the byte order that the header says.
+            elf.extend([4, 20, 3].iter().flat_map(|it: &u32| it.to_le_bytes()));
+            elf.extend(b"GNU\0");
+            elf.extend([7; 20]);
+            elf
+        };
+        let of = |elf: &[u8], len: u64| {
+            use std::io::Write;
 
-    #[test]
-    fn a_note_of_the_same_number_by_another_owner_is_none() {
-        assert_eq!(of_notes(&note(3, b"Go\0", b"abcd")), None);
-    }
-
-    #[test]
-    fn notes_that_are_cut_end_the_search() {
-        let whole = note(3, b"GNU\0", &[1; 20]);
-        for len in 0..whole.len() {
-            assert_eq!(of_notes(&whole[..len]), None, "{len}");
-        }
-        assert_eq!(of_notes(&[0xff; 64]), None);
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(elf).unwrap();
+            file.set_len(len).unwrap();
+            of_file(file)
+        };
+        assert_eq!(of(&elf(36), 156), BuildId::new(&[7; 20]));
+        let most = MOST_NOTES + 120;
+        assert_eq!(of(&elf(most - 120), most), BuildId::new(&[7; 20]));
+        assert_eq!(of(&elf(most - 119), most + 1), None);
     }
 }

@@ -25,3 +25,39 @@ pub(super) fn build_id_in(notes: &[u8], endian: Endianness) -> Option<BuildId> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_ne_bytes();
+        let mut note = [len(name), len(content), kind.to_ne_bytes()].concat();
+        for bytes in [name, content] {
+            note.extend(bytes);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn the_build_id_stands_among_other_notes() {
+        let notes =
+            [note(6, b"Xen\0", b"abcde"), note(3, b"GNU\0", &[1; 20]), note(3, b"GNU\0", &[2; 20])];
+        assert_eq!(build_id_from_notes(&notes.concat()), BuildId::new(&[1; 20]));
+    }
+
+    #[test]
+    fn a_note_of_the_same_number_by_another_owner_is_none() {
+        assert_eq!(build_id_from_notes(&note(3, b"Go\0", b"abcd")), None);
+    }
+
+    #[test]
+    fn notes_that_are_cut_end_the_search() {
+        let whole = note(3, b"GNU\0", &[1; 20]);
+        for len in 0..whole.len() {
+            assert_eq!(build_id_from_notes(&whole[..len]), None, "{len}");
+        }
+        assert_eq!(build_id_from_notes(&[0xff; 64]), None);
+    }
+}
