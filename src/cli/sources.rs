@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::host::files::Disk;
 use crate::host::files::vdso;
+use crate::host::kernel::release;
 use crate::replay::LocalKernel;
 use crate::replay::Sources;
 use crate::symbols;
@@ -56,6 +57,6 @@ impl Sources for ThisMachine {
             .ok()?;
         let notes = std::fs::read("/sys/kernel/notes").ok();
         let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
-        Some(LocalKernel { build_id, kallsyms })
+        Some(LocalKernel { build_id, release: release(), kallsyms })
     }
 }

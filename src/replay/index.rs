@@ -73,6 +73,8 @@ pub struct Index {
     pub build_ids: FxHashMap<Vec<u8>, BuildId>,
     /// Where the kernel's text begins, as recorded, and the file it is.
     pub kernel: Option<(Addr, FileId)>,
+    /// The release of the recorded kernel, as `uname -r` has it, where the recording tells it.
+    pub release: Option<Vec<u8>>,
     /// What went wrong without stopping the pass.
     pub anomalies: Anomalies,
 }
@@ -120,12 +122,16 @@ impl Index {
                 files: Vec::new(),
                 build_ids: FxHashMap::default(),
                 kernel: None,
+                release: None,
                 anomalies: Anomalies::default(),
             },
         };
         if let Some(Feature::BuildIds(entries)) = recording.feature(FeatureId::BUILD_ID) {
             let known = entries.iter().filter_map(|it| Some((it.name.as_bytes(), it.build_id?)));
             pass.index.build_ids.extend(known.map(|(name, id)| (name.to_vec(), id)));
+        }
+        if let Some(Feature::OsRelease(release)) = recording.feature(FeatureId::OSRELEASE) {
+            pass.index.release = Some(release.as_bytes().to_vec());
         }
         pass.run(input)?;
         Ok(pass.finish())

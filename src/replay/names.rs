@@ -55,6 +55,8 @@ pub trait Sources: Sync {
 pub struct LocalKernel {
     /// Its build id.
     pub build_id: Option<BuildId>,
+    /// Its release, as `uname -r` has it.
+    pub release: Option<String>,
     /// Its symbols, at the addresses where it runs.
     pub kallsyms: Kallsyms,
 }
@@ -249,7 +251,9 @@ impl<'a> Names<'a> {
         let at = Addr(ip.0.wrapping_sub(*delta));
         let kallsyms = &kernel.kallsyms;
         let idx = kallsyms.find(at)?;
-        if kallsyms.module(idx) != module {
+        // Modules are loaded at places of their own: those of another boot do not lie as far away as
+        // the kernel does.
+        if kallsyms.module(idx) != module || module.is_some() && *delta != 0 {
             return None;
         }
         let symbol = kallsyms.symbol(idx)?;
@@ -276,8 +280,13 @@ impl<'a> Names<'a> {
             .or_else(|| self.index.build_ids.get(b"[kernel.kallsyms]".as_slice()).copied());
         let is_same = match (recorded, kernel.build_id) {
             (Some(recorded), Some(local)) => recorded == local,
-            // Without an id the place alone decides: the kernel is loaded at random.
-            _ => start == local,
+            // Without an id the place decides, since the kernel is loaded at random; where it is not,
+            // all kernels are at the same place, and the release tells them apart.
+            _ => {
+                let own = kernel.release.as_ref().map(String::as_bytes);
+                start == local
+                    && self.index.release.as_ref().is_none_or(|it| own == Some(it.as_slice()))
+            }
         };
         is_same.then(|| (kernel, start - local))
     }
@@ -417,6 +426,12 @@ fn narrow(idx: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use crate::replay::Anomalies;
+    use crate::replay::spans::Moment;
+    use crate::replay::timeline::Fact;
+    use crate::replay::timeline::FileId;
+    use crate::replay::timeline::Timeline;
+
     use super::*;
 
     #[test]
@@ -424,5 +439,99 @@ mod tests {
         assert_eq!(module_name("snd-hda.ko.xz"), "snd_hda");
         assert_eq!(module_name("[kvm]"), "kvm");
         assert_eq!(module_name("ext4.ko"), "ext4");
+    }
+
+    /// A machine whose kernel is at `at`, with a module that always is at the same place.
+    struct Machine {
+        at: u64,
+        build_id: Option<BuildId>,
+        release: &'static str,
+    }
+
+    impl Sources for Machine {
+        fn elf(&self, _: &Path, _: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
+            Err(symbols::Error::EmptyKallsyms)
+        }
+
+        fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
+            None
+        }
+
+        fn perf_map(&self, _: Pid) -> Option<PerfMap> {
+            None
+        }
+
+        fn kernel(&self) -> Option<LocalKernel> {
+            let text = self.at;
+            let list = format!(
+                "{text:x} T _text\n{:x} t work\n{MODULE:x} t enter\t[kvm]\n{:x} t leave\t[kvm]\n",
+                text + 0x100,
+                MODULE + 0x1000,
+            );
+            Some(LocalKernel {
+                build_id: self.build_id,
+                release: Some(self.release.to_owned()),
+                kallsyms: Kallsyms::parse(list.as_bytes()).unwrap(),
+            })
+        }
+    }
+
+    const TEXT: u64 = 0xffff_ffff_8100_0000;
+    const MODULE: u64 = 0xffff_ffff_c000_0000;
+
+    /// What `machine` calls two addresses of a recording of release 7.0: in the kernel and in a
+    /// module.
+    #[track_caller]
+    fn check(build_id: Option<BuildId>, machine: &Machine, want: [Option<&str>; 2]) {
+        let path = |it: &str| it.as_bytes().to_vec();
+        let files = vec![
+            MappedFile { path: path("[kernel.kallsyms]_text"), build_id },
+            MappedFile { path: path("/lib/modules/7.0/kvm.ko"), build_id: None },
+        ];
+        let map = |file, start, len| {
+            let file = FileId(file);
+            let mapping =
+                Mapping { file, bias: 0, jit_pid: Pid(0), is_kernel: true, is_executable: true };
+            (Moment::START, Fact::Map { pid: None, start, end: start + len, mapping })
+        };
+        let index = Index {
+            chunks: Vec::new(),
+            n_samples: Vec::new(),
+            n_lost: Vec::new(),
+            entries: Vec::new(),
+            timeline: Timeline::new(vec![map(0, TEXT, 0x10_0000), map(1, MODULE, 0x2000)], vec![]),
+            comms: Vec::new(),
+            files,
+            build_ids: FxHashMap::default(),
+            kernel: Some((Addr(TEXT), FileId(0))),
+            release: Some(b"7.0".to_vec()),
+            anomalies: Anomalies::default(),
+        };
+        let names = Names::new(&index, machine);
+        let name = |ip| {
+            let owner = index.timeline.kernel(ip, Moment::START);
+            let frame = Frame { ip: Addr(ip), owner, level: Level::Kernel };
+            names.name(&frame).symbol.map(|it| it.raw.to_owned())
+        };
+        let got = [name(TEXT + 0x110), name(MODULE + 0x1010)];
+        assert_eq!(got.each_ref().map(Option::as_deref), want);
+    }
+
+    #[test]
+    fn a_kernel_without_an_id_is_known_by_its_place_and_release() {
+        let machine = |at, release| Machine { at, build_id: None, release };
+        check(None, &machine(TEXT, "7.0"), [Some("work"), Some("leave")]);
+        check(None, &machine(TEXT, "6.9"), [None, None]);
+        check(None, &machine(TEXT + 0x20_0000, "7.0"), [None, None]);
+    }
+
+    #[test]
+    fn after_another_boot_the_kernel_has_names_and_its_modules_have_none() {
+        let build_id = BuildId::new(&[1; 20]);
+        let machine = |at| Machine { at, build_id, release: "7.0" };
+        check(build_id, &machine(TEXT), [Some("work"), Some("leave")]);
+        // The module's address, as far from its own as the kernel's from the other, is another
+        // function of the same module.
+        check(build_id, &machine(TEXT - 0x1000), [Some("work"), None]);
     }
 }
