@@ -61,8 +61,18 @@ pub struct Recording {
     /// Whether attributes hold something that this version does not know.
     pub has_unknown_fields: bool,
     ids: FxHashMap<u64, u32>,
-    /// Whether all events put the trailers' fields in the same places.
-    has_one_layout: bool,
+    id_of_record: IdOfRecord,
+}
+
+/// Where records that are no samples have the id of their event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IdOfRecord {
+    /// In their last eight bytes.
+    Last,
+    /// Where the trailers of all events have it.
+    InTrailer,
+    /// There is one event, or no telling.
+    Nowhere,
 }
 
 /// The most bytes of attributes, or of one event's ids, that are read.
@@ -88,7 +98,15 @@ impl Recording {
         for (idx, event) in (0..).zip(&this.events) {
             this.ids.extend(event.ids.iter().map(|&id| (id, idx)));
         }
-        this.has_one_layout = this.events.windows(2).all(|it| it[0].sample_id == it[1].sample_id);
+        let events = &this.events;
+        let has_identifier =
+            || events.iter().all(|it| it.attr.sample_type.contains(SampleType::IDENTIFIER));
+        let has_one_layout = || events.windows(2).all(|it| it[0].sample_id == it[1].sample_id);
+        if 1 < events.len() && has_identifier() {
+            this.id_of_record = IdOfRecord::Last;
+        } else if 1 < events.len() && has_one_layout() {
+            this.id_of_record = IdOfRecord::InTrailer;
+        }
         this.name_events();
         Ok(this)
     }
@@ -100,9 +118,20 @@ impl Recording {
         let bytes = read_up_to(input, FileOffset(attrs.offset), attrs.size.min(MAX_ATTRS_LEN))?;
         let entries = AttrEntry::decode_all(&bytes, FileOffset(attrs.offset), endian, attr_size)?;
         let mut this = Self::new(header, data);
+        // Ids stand one event's behind the other's. Many events that shared them would take many
+        // times the memory of the file.
+        let mut free_from = 0;
         for entry in entries {
-            let len = entry.ids.size.min(MAX_ATTRS_LEN);
-            let ids = decode_ids(&read_up_to(input, FileOffset(entry.ids.offset), len)?, endian);
+            let Section { offset, size } = entry.ids;
+            if size != 0 {
+                if offset < free_from {
+                    let (field, at) = ("attr ids offset", FileOffset(attrs.offset));
+                    return Err(perfdata::Error::BadField { field, at, value: offset }.into());
+                }
+                free_from = entry.ids.end();
+            }
+            let len = size.min(MAX_ATTRS_LEN);
+            let ids = decode_ids(&read_up_to(input, FileOffset(offset), len)?, endian);
             this.has_unknown_fields |= entry.has_unknown_tail;
             this.add_event(entry.attr, ids);
         }
@@ -161,10 +190,14 @@ impl Recording {
                 _ => {}
             }
         }
+        let mut event_of: FxHashMap<u64, usize> = FxHashMap::default();
+        for (idx, event) in this.events.iter().enumerate() {
+            event.ids.iter().for_each(|&id| _ = event_of.entry(id).or_insert(idx));
+        }
         for (id, name) in names {
             let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-            if let Some(event) = this.events.iter_mut().find(|it| it.ids.contains(&id)) {
-                event.name = String::from_utf8_lossy(name).into_owned();
+            if let Some(&idx) = event_of.get(&id) {
+                this.events[idx].name = String::from_utf8_lossy(name).into_owned();
             }
         }
         Ok(this)
@@ -179,7 +212,7 @@ impl Recording {
             is_unfinished: false,
             has_unknown_fields: false,
             ids: FxHashMap::default(),
-            has_one_layout: true,
+            id_of_record: IdOfRecord::Nowhere,
         }
     }
 
@@ -257,16 +290,10 @@ impl Recording {
     /// Which event wrote a record that is no sample, by its whole body.
     pub fn event_of_record(&self, body: &[u8]) -> u32 {
         let endian = self.header.endian();
-        let has_identifier =
-            self.events.iter().all(|it| it.attr.sample_type.contains(SampleType::IDENTIFIER));
-        let id = if self.events.len() < 2 {
-            None
-        } else if has_identifier {
-            body.last_chunk::<8>().map(|bytes| endian.u64(*bytes))
-        } else if self.has_one_layout {
-            self.events[0].sample_id.split(body, endian).1.id
-        } else {
-            None
+        let id = match self.id_of_record {
+            IdOfRecord::Last => body.last_chunk::<8>().map(|bytes| endian.u64(*bytes)),
+            IdOfRecord::InTrailer => self.events[0].sample_id.split(body, endian).1.id,
+            IdOfRecord::Nowhere => None,
         };
         id.and_then(|id| self.ids.get(&id).copied()).unwrap_or(0)
     }

@@ -148,7 +148,7 @@ pub struct ProcessAt {
     pub until: Moment,
 }
 
-/// The longest chain of parents that a lookup follows; beyond it the parent's state is copied.
+/// The longest chain of parents that a lookup follows; longer ones are made into one parent.
 const MAX_DEPTH: u32 = 8;
 
 impl Timeline {
@@ -330,7 +330,7 @@ impl Builder {
                 self.spaces[space as usize].own.cover(start, end, now, owner);
             }
             Fact::Comm { pid, tid, comm, is_exec } => {
-                if is_exec {
+                if is_exec && !self.is_begun(pid, now) {
                     let old_space = self.space_of(pid);
                     self.begin_generation(pid, now, None);
                     let generation = self.processes.get_mut(&pid).and_then(|it| it.last_mut());
@@ -341,7 +341,7 @@ impl Builder {
                 self.threads.entry(tid).or_default().push((now, comm));
             }
             Fact::Fork { pid, ppid, tid, ptid, is_exec } => {
-                if pid != ppid {
+                if pid != ppid && !self.is_begun(pid, now) {
                     let parent = (!is_exec).then(|| self.space_of(ppid));
                     self.begin_generation(pid, now, parent);
                 }
@@ -374,6 +374,12 @@ impl Builder {
         }
     }
 
+    /// Whether `pid` has begun at `now` already, if that is the beginning of all: of what has no
+    /// time, one beginning of a process is as good as many.
+    fn is_begun(&self, pid: Pid, now: Moment) -> bool {
+        now == Moment::START && self.processes.contains_key(&pid)
+    }
+
     fn begin_generation(&mut self, pid: Pid, now: Moment, parent: Option<u32>) -> u32 {
         let mut space = SpaceBuilder::default();
         if let Some(parent) = parent {
@@ -381,7 +387,8 @@ impl Builder {
         }
         let generations = self.processes.entry(pid).or_default();
         // A generation that nothing told the start of does not count as one of those to come.
-        let n_begun = generations.iter().filter(|it| it.from != Moment::START).count();
+        let n_begun =
+            generations.len() - generations.partition_point(|it| it.from == Moment::START);
         let n_coming = self.n_generations.get(&pid).copied().unwrap_or(0);
         let is_last = n_begun + usize::from(now != Moment::START) >= n_coming;
         if is_last {
@@ -395,8 +402,8 @@ impl Builder {
         idx
     }
 
-    /// Gives `space` what `parent` has now: by reference, or by copy where the chain grows long.
-    fn inherit(&self, space: &mut SpaceBuilder, parent: u32, now: Moment) {
+    /// Gives `space` what `parent` has now, by reference.
+    fn inherit(&mut self, space: &mut SpaceBuilder, parent: u32, now: Moment) {
         let mut parent = (parent, now);
         // A parent with nothing of its own passes on its own parent.
         while self.spaces[parent.0 as usize].own.is_empty() {
@@ -405,16 +412,23 @@ impl Builder {
                 None => return,
             }
         }
-        let depth = self.spaces[parent.0 as usize].depth + 1;
-        if depth < MAX_DEPTH {
-            space.parent = Some(parent);
-            space.depth = depth;
-            return;
+        if self.spaces[parent.0 as usize].depth + 1 >= MAX_DEPTH {
+            self.shorten(parent.0);
         }
-        let mut chain = vec![parent];
+        space.parent = Some(parent);
+        space.depth = self.spaces[parent.0 as usize].depth + 1;
+    }
+
+    /// Gives `space` one parent in the place of a chain of them, once for all of its children: what
+    /// the chain passed on does not change any more.
+    fn shorten(&mut self, space: u32) {
+        let Some(first) = self.spaces[space as usize].parent else { return };
+        let now = first.1;
+        let mut chain = vec![first];
         while let Some(next) = chain.last().and_then(|it| self.spaces[it.0 as usize].parent) {
             chain.push(next);
         }
+        let mut whole = SpaceBuilder::default();
         for (ancestor, moment) in chain.into_iter().rev() {
             let mut alive: Vec<_> = self.spaces[ancestor as usize]
                 .own
@@ -423,9 +437,14 @@ impl Builder {
                 .collect();
             alive.sort_unstable_by_key(|it| it.start);
             for span in alive {
-                space.own.cover(span.start, span.end, now, span.owner);
+                whole.own.cover(span.start, span.end, now, span.owner);
             }
         }
+        let idx = narrow(self.spaces.len());
+        self.spaces.push(whole);
+        let space = &mut self.spaces[space as usize];
+        space.parent = Some((idx, now));
+        space.depth = 1;
     }
 
     fn finish(self) -> Timeline {
@@ -562,7 +581,42 @@ mod tests {
         check(&timeline, Pid(99), 0x1000, 2000, Some(1));
         check(&timeline, Pid(99), 0x1_0000 + 50 * 0x1000, 2000, Some(50));
         check(&timeline, Pid(50), 0x1_0000 + 51 * 0x1000, 2000, None);
-        assert!(timeline.spaces.iter().all(|it| it.parent.is_none_or(|parent| parent.0 < 99)));
+        let depth = |space: &Space| {
+            let parent = |it: &(u32, Moment)| timeline.spaces[it.0 as usize].parent;
+            std::iter::successors(space.parent, parent).count()
+        };
+        assert!(timeline.spaces.iter().all(|it| depth(it) <= MAX_DEPTH as usize));
+    }
+
+    #[test]
+    fn the_children_of_a_deep_parent_share_what_it_has() {
+        let mut facts = Vec::new();
+        for pid in 1_u32..=10 {
+            let (time, child) = (10 * u64::from(pid), Pid(pid.cast_signed()));
+            facts.push((at(time), fork(child, Pid(child.0 - 1))));
+            facts.push((at(time + 1), map(child, u64::from(pid) * 0x1000, pid)));
+        }
+        let (parent, children) = (Pid(10), (100..200).map(Pid));
+        facts.extend(children.clone().map(|child| (at(200), fork(child, parent))));
+        let timeline = Timeline::new(facts, vec![]);
+        let space = |pid| timeline.processes[&pid].last().map(|it| it.space);
+        for child in children {
+            check(&timeline, child, 0x1000, 300, Some(1));
+            check(&timeline, child, 10 * 0x1000, 300, Some(10));
+            let inherited = space(child).and_then(|it| timeline.spaces[it as usize].parent);
+            assert_eq!(inherited.map(|it| it.0), space(parent));
+        }
+    }
+
+    #[test]
+    fn what_has_no_time_begins_a_process_once_however_often_it_says_so() {
+        let mut late = vec![map(CHILD, 0x1000, 8)];
+        late.resize(100, fork(CHILD, SHELL));
+        late.push(map(CHILD, 0x2000, 9));
+        let timeline = Timeline::new(vec![], late);
+        check(&timeline, CHILD, 0x1000, 0, Some(8));
+        check(&timeline, CHILD, 0x2000, 0, Some(9));
+        assert!(timeline.spaces.len() < 5);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn preamble(out: &mut impl Write, resolved: &Resolved, plan: &Plan) -> io::Resul
             writeln!(out, "# {what}: {}", escape(name.as_bytes()))?;
         }
     }
-    let n_lost: u64 = resolved.events.iter().map(|it| it.n_lost).sum();
+    let n_lost = resolved.events.iter().fold(0, |sum: u64, it| sum.saturating_add(it.n_lost));
     writeln!(out, "#\n# Total Lost Samples: {n_lost}\n#")
 }
 
