@@ -1,5 +1,6 @@
 //! `bpfperf record`: what was typed, what is meant by it, and how it went.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ffi::OsString;
 use std::io;
@@ -217,10 +218,12 @@ fn target(args: &Args) -> Result<Target, Failure> {
     if let Some(bad) = all.iter().copied().flatten().find(|it| !is_number(it)) {
         return Err(Failure::new(format!("`{bad}` is no id of a process or thread")));
     }
+    // Whoever is named twice is watched once.
+    let distinct = |ids: &[i32]| ids.iter().copied().collect::<BTreeSet<i32>>().into_iter();
     Ok(if !args.pid.is_empty() {
-        Target::Processes(args.pid.iter().copied().map(Pid).collect())
+        Target::Processes(distinct(&args.pid).map(Pid).collect())
     } else if !args.tid.is_empty() {
-        Target::Threads(args.tid.iter().copied().map(Tid).collect())
+        Target::Threads(distinct(&args.tid).map(Tid).collect())
     } else if args.all_cpus || args.command.is_empty() {
         Target::AllCpus
     } else {

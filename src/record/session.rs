@@ -287,7 +287,9 @@ impl Session<'_> {
         mut workload: Option<&mut Workload>,
         mut watched: Watched,
     ) -> Option<Signal> {
-        let mut begins = (!self.config.delay.is_zero()).then(|| Instant::now() + self.config.delay);
+        let delay = Some(self.config.delay).filter(|it| !it.is_zero());
+        // Beyond the end of the clock is never.
+        let mut begins = delay.and_then(|it| Instant::now().checked_add(it));
         loop {
             self.round(output);
             if output.failed().is_some() || watched.are_gone() {

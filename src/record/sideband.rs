@@ -28,6 +28,7 @@ use nix::sys::eventfd::EventFd as Doorbell;
 use nix::sys::signal::SigSet;
 
 use crate::bpf::Programs;
+use crate::events;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::BpfEvent;
@@ -45,10 +46,6 @@ use crate::sys::thread;
 use crate::units::Cpu;
 use crate::units::FileOffset;
 use crate::units::ProgId;
-
-/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`.
-const SOFTWARE: u32 = 1;
-const DUMMY: u64 = 9;
 
 /// Size of a wake-up ring in pages: some 800 loads, of which each wakes the reader.
 const RING_PAGES: usize = 8;
@@ -89,7 +86,7 @@ fn wakeup_attr() -> Attr {
 }
 
 fn dummy() -> Attr {
-    Attr { kind: SOFTWARE, config: DUMMY, ..Attr::default() }
+    Attr { kind: events::KIND_SOFTWARE, config: events::SOFTWARE_DUMMY, ..Attr::default() }
 }
 
 /// The thread that saves programs while they live.

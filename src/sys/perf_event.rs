@@ -127,19 +127,6 @@ impl EventFd {
         done("redirect an event", unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring) })
     }
 
-    /// Runs a BPF program at each occurrence of this event.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
-    pub fn set_bpf(&self, program: BorrowedFd<'_>) -> Result<(), Refused> {
-        let program = u32::try_from(program.as_raw_fd()).unwrap_or(u32::MAX);
-        // SAFETY: the descriptor is open as long as `self`; a wrong number is refused.
-        done("attach a program to an event", unsafe {
-            ioctls::SET_BPF(self.0.as_raw_fd(), program)
-        })
-    }
-
     /// The id under which the event's records are found in the file.
     ///
     /// # Errors
