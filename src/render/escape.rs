@@ -3,13 +3,20 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+/// Whether a terminal would do something else than show this: controls, and marks that turn the
+/// direction of text or end a line.
+fn is_unfit(it: char) -> bool {
+    it.is_control()
+        || matches!(it, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// `name` with control characters and bytes that are no UTF-8 escaped: `\n`, `\t`, `\x1b`, `\xff`.
 ///
 /// A recording may come from anywhere, and a thread may call itself what it likes; printed as it
 /// is, a name could move the cursor, or make one sample look like two.
 pub fn escape(name: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(name) {
-        Ok(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
+        Ok(text) if !text.chars().any(is_unfit) => Cow::Borrowed(text),
         _ => Cow::Owned(name.utf8_chunks().fold(String::new(), |mut out, chunk| {
             for it in chunk.valid().chars() {
                 match it {
@@ -17,7 +24,7 @@ pub fn escape(name: &[u8]) -> Cow<'_, str> {
                     '\t' => out.push_str("\\t"),
                     '\r' => out.push_str("\\r"),
                     it if it.is_control() && it.is_ascii() => hex(it as u32, &mut out),
-                    it if it.is_control() => out.extend(it.escape_unicode()),
+                    it if is_unfit(it) => out.extend(it.escape_unicode()),
                     it => out.push(it),
                 }
             }
@@ -41,5 +48,6 @@ mod tests {
         assert_eq!(escape(b"nl\nnl\t\x1b[2J\x7f"), "nl\\nnl\\t\\x1b[2J\\x7f");
         assert_eq!(escape(b"\xff\xfe"), "\\xff\\xfe");
         assert_eq!(escape("grün\u{9b}".as_bytes()), "grün\\u{9b}");
+        assert_eq!(escape("\u{202e}txt.exe".as_bytes()), "\\u{202e}txt.exe");
     }
 }
