@@ -72,7 +72,14 @@ pub fn all() -> Vec<Pid> {
 
 /// The threads of a process, its leader first; none where the process is gone.
 pub fn threads(pid: Pid) -> Vec<Tid> {
-    numbers(Path::new(&format!("/proc/{pid}/task"))).into_iter().map(Tid).collect()
+    leader_first(pid, numbers(Path::new(&format!("/proc/{pid}/task"))))
+}
+
+/// Numbers begin anew when they are used up, so that a leader's need not be the lowest. A reader
+/// that meets a thread before its leader takes it for one of a process without mappings.
+fn leader_first(pid: Pid, mut tids: Vec<i32>) -> Vec<Tid> {
+    tids.sort_by_key(|&tid| tid != pid.0);
+    tids.into_iter().map(Tid).collect()
 }
 
 /// The process of a thread, or `None` where it is gone.
@@ -197,6 +204,13 @@ fn unescape(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_leader_comes_first_whatever_its_number() {
+        let order = leader_first(Pid(30397), vec![4309, 8839, 30397, 30399]);
+        assert_eq!(order, [30397, 4309, 8839, 30399].map(Tid));
+        assert_eq!(leader_first(Pid(1), vec![]), []);
+    }
 
     #[test]
     fn a_name_may_hold_parentheses_blanks_and_any_byte() {
