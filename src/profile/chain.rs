@@ -44,7 +44,7 @@ impl Chains {
             let key = (dso, start, start.map_or(location.ip.0, |_| 0));
             let next = u32::try_from(places.len()).expect("a frame at most for a location");
             *ids.entry(key).or_insert_with(|| {
-                let addr = start.unwrap_or(location.addr.0);
+                let addr = start.unwrap_or(location.ip.0);
                 places.push(Place { dso, addr, frame: next });
                 next
             })

@@ -7,6 +7,7 @@ use super::Plan;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
+use crate::replay::resolved::Symbol;
 
 /// Which site each location is at, as a sampled address and as a caller.
 ///
@@ -30,7 +31,12 @@ struct Key {
 #[derive(PartialEq, Eq, Hash)]
 enum Place {
     Any,
-    Symbol { start: u64, end: u64 },
+    /// The one function that the module is.
+    Module,
+    Symbol {
+        start: u64,
+        end: u64,
+    },
     Addr(u64),
 }
 
@@ -45,6 +51,9 @@ impl Sites {
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
             let key = match symbol {
                 _ if !by_symbol => Key { dso: name.filter(|_| by_dso), place: Place::Any },
+                Some(symbol) if is_own_module(symbol, resolved) => {
+                    Key { dso: name, place: Place::Module }
+                }
                 Some(symbol) => Key {
                     dso: name,
                     place: Place::Symbol { start: symbol.start.0, end: symbol.end.0 },
@@ -73,6 +82,12 @@ impl Sites {
     pub(super) fn len(&self) -> usize {
         self.len
     }
+}
+
+/// Whether `symbol` is a module by itself, as a BPF function is: wherever it is loaded, it is the
+/// same one.
+fn is_own_module(symbol: &Symbol, resolved: &Resolved) -> bool {
+    resolved.dsos[symbol.dso.0 as usize].short_name == symbol.name
 }
 
 /// For each module a number that modules of the same short name share.

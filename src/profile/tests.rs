@@ -125,6 +125,16 @@ fn functions_of_one_name_in_two_modules_are_two_rows() {
 }
 
 #[test]
+fn a_bpf_function_that_is_loaded_twice_is_one_row_and_two_frames() {
+    let mut samples = Samples::new();
+    samples.add("a", 1, &["app", "f"], 2).add("a", 1, &["g", "f"], 1);
+    // A module that is named like its function, and is loaded again.
+    samples.resolved.symbols[2].name = "app".into();
+    check_rows(&samples, &flat(), &["3 3 2 app"]);
+    check_graph(&samples, &callee_graph(), &["2 app f", "1 app f"]);
+}
+
+#[test]
 fn a_filter_hides_rows_and_leaves_the_totals() {
     let mut samples = Samples::new();
     samples.add("a", 1, &["f", "main"], 6).add("b", 2, &["g", "main"], 4);
