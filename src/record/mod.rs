@@ -3,15 +3,16 @@
 //! In comes a [`Config`], out goes a file or a stream and a [`Summary`]. The order of a recording:
 //!
 //! ```text
-//! fork the command, held   open events   map rings   say what runs already
-//!   -> let the command go -> put the file in place -> enable
+//! fork the command, held   open events   map rings   begin to sample tasks that run
+//!   -> say what runs already -> begin to sample CPUs
+//!   -> let the command go, whose exec begins its sampling -> put the file in place
 //!   -> round after round until the command, its targets or a signal end it
 //!   -> disable, last round, what was lost, features, header
 //! ```
 //!
-//! Events that tell of tasks and programs are on before anyone looks at what runs, so that nothing
-//! falls between; what is told twice does no harm. Nothing here prints: what goes otherwise than
-//! asked for is a [`Note`].
+//! With a delay, sampling begins between two rounds. Events that tell of tasks and programs are on
+//! before anyone looks at what runs, so that nothing falls between; what is told twice does no harm.
+//! Nothing here prints: what goes otherwise than asked for is a [`Note`].
 
 mod before;
 mod config;
