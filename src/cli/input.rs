@@ -69,7 +69,7 @@ fn open_file(path: &Path) -> Result<File, Failure> {
     let mut file = File::open(path).map_err(|error| cannot(&error))?;
     let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
     if kind.is_dir() {
-        return Err(cannot(&io::Error::from(io::ErrorKind::IsADirectory)));
+        return Err(cannot(&io::Error::from_raw_os_error(libc::EISDIR)));
     }
     if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
         return spill(&mut file).map_err(|error| cannot(&error));

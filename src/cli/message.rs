@@ -6,6 +6,8 @@ use std::io;
 use std::io::Write;
 use std::process::ExitCode;
 
+use nix::errno::Errno;
+
 /// Why a command could not do its work: one sentence, its cause, and what would help.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -27,7 +29,7 @@ impl Failure {
     /// A broken pipe anywhere among the causes is no failure: whoever reads has what it wanted.
     pub(super) fn because(what: impl Into<String>, cause: &(dyn Error + 'static)) -> Self {
         let is_silent = causes(cause).any(is_broken_pipe);
-        let text: Vec<String> = causes(cause).map(ToString::to_string).collect();
+        let text: Vec<String> = causes(cause).map(in_words).collect();
         Self { what: what.into(), because: Some(text.join(": ")), hint: None, is_silent }
     }
 
@@ -44,6 +46,12 @@ impl Failure {
 
 fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |it: &&'e (dyn Error + 'static)| (*it).source())
+}
+
+/// An error of the system's by its name, as everywhere, and not by its number.
+fn in_words(error: &(dyn Error + 'static)) -> String {
+    let errno = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+    errno.map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).to_string())
 }
 
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
@@ -113,6 +121,16 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "error: cannot read `a\\u{1b}b`\n  because: bad\\nname\nhint: try `x`"
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_system_has_a_name() {
+        let cause = io::Error::from_raw_os_error(libc::ENOENT);
+        let failure = Failure::because("cannot open `x`", &cause);
+        assert_eq!(
+            failure.to_string(),
+            "error: cannot open `x`\n  because: ENOENT: No such file or directory"
         );
     }
 

@@ -26,6 +26,8 @@ pub struct Anomalies {
     pub aux: u64,
     /// Bytes at the end of the file that are no whole record.
     pub cut_bytes: u64,
+    /// Bytes that the header promises and the file does not have.
+    pub missing_bytes: u64,
 }
 
 impl Anomalies {
@@ -49,6 +51,7 @@ impl fmt::Display for Anomalies {
             compressed,
             aux,
             cut_bytes,
+            missing_bytes,
         } = self;
         let counts = [
             (*lost, "records lost"),
@@ -59,6 +62,7 @@ impl fmt::Display for Anomalies {
             (*compressed, "compressed records skipped"),
             (*aux, "records of AUX data skipped"),
             (*cut_bytes, "bytes dropped at the end, no whole record"),
+            (*missing_bytes, "bytes missing at the end"),
         ];
         let mut separator = "";
         for (count, what) in counts.into_iter().filter(|(count, _)| *count != 0) {

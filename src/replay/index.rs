@@ -176,6 +176,11 @@ impl Pass<'_> {
             self.index.chunks.push(Section { offset: chunk, size: end - chunk });
         }
         self.index.anomalies.cut_bytes = walk.cut_bytes();
+        // Of a pipe, and of a file whose recorder was killed, nothing says where it should end.
+        if data.size != u64::MAX {
+            let reached = end.saturating_add(walk.cut_bytes());
+            self.index.anomalies.missing_bytes = data.end().saturating_sub(reached);
+        }
         Ok(())
     }
 

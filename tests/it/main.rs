@@ -7,6 +7,12 @@ mod architecture;
 #[cfg(test)]
 mod bpf_info;
 #[cfg(test)]
+mod build;
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod command;
 #[cfg(test)]
 mod decode;

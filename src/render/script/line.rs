@@ -183,8 +183,10 @@ impl<'a> Formatter<'a> {
         let Prefix { fields, task: (pid, tid), cpu, time, has_chain } = *prefix;
         if fields.contains(Fields::COMM) {
             let unnamed;
-            let comm = match task.comm {
-                Some(comm) => &self.comms[comm.0 as usize],
+            let named = task.comm.map(|comm| &self.comms[comm.0 as usize]);
+            // A thread can name itself with nothing, which would shift the fields behind.
+            let comm = match named.filter(|comm| !comm.is_empty()) {
+                Some(comm) => comm,
                 None => {
                     unnamed = String::from_utf8_lossy(&unnamed_comm(tid)).into_owned();
                     &unnamed
