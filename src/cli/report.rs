@@ -52,7 +52,8 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<String>,
 
-    /// Show these columns: overhead, children, sample, period, and those of --sort.
+    /// Show these columns: overhead, children, sample, period, and those of --sort; a leading `+`
+    /// adds to the default.
     #[arg(short = 'F', long, value_name = "KEYS")]
     fields: Option<String>,
 
@@ -130,6 +131,10 @@ pub(super) struct Args {
 
     #[command(flatten)]
     header: header::Args,
+
+    /// Taken for the habit of it: each event has a table of its own.
+    #[arg(long)]
+    no_group: bool,
 
     /// Taken for the habit of it: inlined frames are not shown.
     #[arg(long)]
@@ -219,14 +224,24 @@ impl Args {
             Some((_, Some(keys))) => Some(Sort::DefaultAnd(columns(keys)?)),
             Some((keys, None)) => Some(Sort::By(columns(keys)?)),
         };
-        let extra =
+        let flags =
             [(self.show_nr_samples, Column::Samples), (self.show_total_period, Column::Period)];
+        let mut extra: Vec<_> =
+            flags.into_iter().filter_map(|(asked, it)| asked.then_some(it)).collect();
+        let fields = match self.fields.as_deref().map(|it| (it, it.strip_prefix('+'))) {
+            None => None,
+            Some((_, Some(more))) => {
+                extra.extend(columns(more)?);
+                None
+            }
+            Some((fields, None)) => Some(columns(fields)?),
+        };
         let cpus = cpus::parse_list(self.cpu.as_deref().unwrap_or_default())
             .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
         Ok(Request {
             sort,
-            fields: self.fields.as_deref().map(columns).transpose()?,
-            extra: extra.into_iter().filter_map(|(asked, it)| asked.then_some(it)).collect(),
+            fields,
+            extra,
             accumulate: if self.no_children { Accumulate::Nothing } else { Accumulate::Callers },
             graph: self
                 .graph()
@@ -391,6 +406,17 @@ mod tests {
         assert!(because(&["-s", "srcline"]).contains("no column is called `srcline`"));
         assert!(because(&["-C", "x"]).contains("`x`"));
         assert!(because(&["-t", "."]).contains("separator"));
+    }
+
+    #[test]
+    fn columns_replace_the_default_or_come_after_it() {
+        let request = |args| request(args).unwrap();
+        let replaced = request(&["-F", "comm,period", "-s", "dso"]);
+        assert_eq!(replaced.fields, Some(vec![Column::Comm, Column::Period]));
+        assert_eq!(replaced.sort, Some(Sort::By(vec![Column::Dso])));
+        let added = request(&["-n", "-F", "+period", "-s", "+cpu"]);
+        assert_eq!((added.fields, added.extra), (None, vec![Column::Samples, Column::Period]));
+        assert_eq!(added.sort, Some(Sort::DefaultAnd(vec![Column::Cpu])));
     }
 
     #[test]

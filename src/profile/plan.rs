@@ -136,7 +136,7 @@ impl Request {
                 Some(Sort::By(list) | Sort::DefaultAnd(list)) => listed(list),
                 None => false,
             };
-            sorted || self.fields.as_ref().is_some_and(listed)
+            sorted || self.fields.as_ref().is_some_and(listed) || listed(&self.extra)
         };
         Keep {
             thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
