@@ -4,6 +4,7 @@
 //! process of it, at a rate that gives some two million samples, and keeps that for the next time.
 
 use std::fs;
+use std::path;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,7 +48,9 @@ pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     shell.run(shell.cargo().args(["build", "--release", "--bin", "bpfperf"]))?;
     let ours = shell.target().join("release/bpfperf");
     let data = match args.first() {
-        Some(file) => PathBuf::from(file),
+        Some(file) => {
+            path::absolute(file).map_err(|error| Failure::new(format!("`{file}`: {error}")))?
+        }
         None => record(shell, &ours)?,
     };
     let n_runs = match args.get(1) {
