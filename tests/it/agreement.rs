@@ -42,3 +42,19 @@ fn the_other_byte_order_makes_no_difference() {
         check(it.name, &run_with(SCRIPT.into_iter().chain(["-"]), &swapped), it.script);
     }
 }
+
+#[test]
+fn the_header_of_a_file_of_ours_says_what_it_says_to_perf() {
+    let it = FIXTURES.iter().find(|it| it.name == "bpfperf-bpf").expect("it is there");
+    let args = ["report", "--header-only", "-I", "-i"].map(OsStr::new);
+    let ran = run(args.into_iter().chain([it.path().as_os_str()]));
+    // When the file was last written to is not in it; of the first function of a program perf makes
+    // up the name.
+    let is_of_the_file =
+        |line: &&str| !line.starts_with("# captured on") && !line.starts_with("# \tsub_prog 0: ");
+    let got: Vec<&str> = ran.stdout.lines().filter(is_of_the_file).collect();
+    let said = include_str!("../fixtures/recordings/bpfperf-bpf.header.txt");
+    let want: Vec<&str> = said.lines().filter(is_of_the_file).collect();
+    assert_eq!(got, want);
+    assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
+}

@@ -386,3 +386,23 @@ fn overhead_is_of_periods_and_samples_are_counted_apart() {
         ]
     );
 }
+
+#[test]
+fn a_record_that_claims_too_much_has_its_time_all_the_same() {
+    // The kernel adds the length of the trailer once for every recorder that listens.
+    let mut build = Build::new();
+    build.comm(100, b"demo");
+    let fields = "ffffffffc0022118 00000017 0001 0000 'bpf_prog_62efe59b7d4f5ea1' 0*7 \
+                  00000064 00000064 000000003b9aca00";
+    build.record(17, 1, &format!("{fields} =eeeeeeeeeeeeeeee 0*8"));
+    let loaded = "0001 0000 00000022 =62efe59b7d4f5ea1 00000064 00000064 000000003b9aca01";
+    build.record(18, 1, &format!("{loaded} =eeeeeeeeeeeeeeee 0*8"));
+    let ran = run_with(["script", "--show-bpf-events", "--ns", "-i", "-"], &build.file());
+    assert_eq!(
+        ran.stdout,
+        "            demo     100     1.000000000: PERF_RECORD_KSYMBOL addr ffffffffc0022118 len 23 \
+         type 1 flags 0x0 name bpf_prog_62efe59b7d4f5ea1\n            \
+         demo     100     1.000000001: PERF_RECORD_BPF_EVENT type 1, flags 0, id 34\n"
+    );
+    assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
+}
