@@ -14,12 +14,14 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
+use crate::bpf::Skipped;
 use crate::events;
 use crate::host::cpus;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::host::tracefs::Tracefs;
 use crate::record;
+use crate::record::BpfGaps;
 use crate::record::CallGraph;
 use crate::record::Compat;
 use crate::record::Config;
@@ -344,6 +346,9 @@ fn tell_summary(summary: &Summary, output: &Output) {
         let n = tally.corrupt;
         message::warn(&format!("{n} pieces of the rings were no records and are left out"));
     }
+    if let Some(gaps) = bpf_gaps(&summary.bpf) {
+        message::warn(&gaps);
+    }
     let samples = match tally.samples {
         0 => "no samples".to_owned(),
         1 => "1 sample".to_owned(),
@@ -356,6 +361,25 @@ fn tell_summary(summary: &Summary, output: &Output) {
         "[ bpfperf record: Captured and wrote {megabytes:.3} MB {} ({samples}, {seconds:.3} s{lost}) ]",
         name_of(output),
     ));
+}
+
+/// What could not be had of BPF programs, in one line.
+///
+/// Programs that lived too briefly to be asked for are no news: loaders probe the kernel with them,
+/// and their names are in the recording all the same.
+fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
+    let BpfGaps { skipped, n_lost } = *gaps;
+    let Skipped { n_vanished, n_refused, n_failed, n_hidden } = skipped;
+    tracing::debug!(n_vanished, "BPF programs that were gone before they could be asked for");
+    let counts = [
+        (n_refused, "BPF programs may not be asked for"),
+        (n_failed, "BPF programs could not be asked for"),
+        (n_hidden, "BPF programs hide their addresses"),
+        (n_lost, "loads of BPF programs went by unseen"),
+    ];
+    let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 #[cfg(test)]
@@ -439,5 +463,17 @@ mod tests {
         assert_eq!(args.freq.as_deref(), Some("99"));
         assert_eq!(args.call_graph.as_deref(), Some("fp"));
         assert_eq!(args.command, ["true"]);
+    }
+
+    #[test]
+    fn what_is_missing_of_programs_is_told_in_one_line() {
+        let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
+        let gaps = BpfGaps { skipped, n_lost: 3 };
+        assert_eq!(
+            bpf_gaps(&gaps).as_deref(),
+            Some("2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen")
+        );
+        let skipped = Skipped { n_vanished: 9, ..Skipped::default() };
+        assert_eq!(bpf_gaps(&BpfGaps { skipped, n_lost: 0 }), None);
     }
 }

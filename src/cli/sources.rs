@@ -1,6 +1,7 @@
 //! Where the names of a recording's addresses come from: the files of this machine.
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -45,7 +46,15 @@ impl Sources for ThisMachine {
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
-        let bytes = Disk.open(Path::new(&format!("/tmp/perf-{pid}.map"))).ok()?;
+        let path = format!("/tmp/perf-{pid}.map");
+        let path = Path::new(&path);
+        // Anybody may write to /tmp: only who reads, or root, is believed.
+        let owner = std::fs::metadata(path).ok()?.uid();
+        if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
+            tracing::debug!(path = %path.display(), owner, "not ours, and not used");
+            return None;
+        }
+        let bytes = Disk.open(path).ok()?;
         Some(PerfMap::parse(&bytes))
     }
 

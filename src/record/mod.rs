@@ -52,6 +52,7 @@ pub use hop::Tally;
 pub use note::Note;
 pub use session::record;
 
+use crate::bpf::Skipped;
 use crate::host;
 use crate::sys::Refused;
 use crate::sys::perf_event::OpenError;
@@ -122,4 +123,15 @@ pub struct Summary {
     pub stopped_by: Option<Signal>,
     /// Why not all of it was written; what was can be read.
     pub failed: Option<io::Error>,
+    /// BPF programs that are not in the recording, or not with all there is to know.
+    pub bpf: BpfGaps,
+}
+
+/// What could not be had of BPF programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BpfGaps {
+    /// Programs of which something is missing, by why.
+    pub skipped: Skipped,
+    /// Loads and unloads of which the kernel dropped the news.
+    pub n_lost: u64,
 }

@@ -38,6 +38,7 @@ use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
 
+use super::BpfGaps;
 use super::Error;
 use super::Summary;
 use super::config;
@@ -348,7 +349,9 @@ impl Session<'_> {
         self.round(&mut output);
         let mut synth = Synth::new(self.trailer());
         self.count_lost(&mut synth);
+        let mut bpf = BpfGaps::default();
         if let Some(late) = late {
+            bpf.n_lost = late.n_lost;
             let n_programs = late.programs.iter().len();
             tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
             let known = self.programs.get_or_insert_default();
@@ -360,6 +363,7 @@ impl Session<'_> {
             }
             known.merge(late.programs);
         }
+        bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
         let mut tail = synth.take();
         let attr_size = self.layout().attr_size();
         let features = self.features(attr_size);
@@ -381,7 +385,7 @@ impl Session<'_> {
         // more, all of this was for that reader.
         let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
         let command = workload.and_then(|it| self.end(it, is_unread || stopped_by.is_some()));
-        Summary { tally: self.tally, bytes, elapsed, command, stopped_by, failed }
+        Summary { tally: self.tally, bytes, elapsed, command, stopped_by, failed, bpf }
     }
 
     /// Waits for the command, which is asked to end if the recording was.
