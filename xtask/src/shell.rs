@@ -128,10 +128,11 @@ impl Shell {
         &self.target
     }
 
-    /// A command run in the repository's root.
+    /// A command run in the repository's root, that nobody answers: in a group of its own it could
+    /// not read from the terminal.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.root);
+        command.current_dir(&self.root).stdin(Stdio::null());
         command
     }
 
