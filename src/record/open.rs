@@ -358,6 +358,7 @@ mod tests {
             inherit: Inherit::Yes,
             bpf: FollowBpf::Yes,
             online: vec![Cpu(0), Cpu(1)],
+            wakeup_bytes: 4096,
         }
     }
 

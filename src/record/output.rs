@@ -14,6 +14,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use crate::perfdata::FeatureBits;
 use crate::perfdata::Layout;
@@ -40,6 +41,7 @@ pub(super) struct Output {
     /// Where the records begin and what stands before them; nothing for a pipe.
     layout: Option<Layout>,
     failed: Option<io::Error>,
+    committing: Option<JoinHandle<io::Result<()>>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Output {
             config::Output::Stdout => Place::Stream(stdout()?),
             config::Output::File(path) => create_file(path)?,
         };
-        Ok(Self { place, len: 0, layout: None, failed: None })
+        Ok(Self { place, len: 0, layout: None, failed: None, committing: None })
     }
 
     /// Whether the output is a pipe and so takes the form without sections.
@@ -71,18 +73,13 @@ impl Output {
 
     /// Puts the file in its place, keeping what was there beside it as `.old`.
     ///
-    /// # Errors
-    ///
-    /// Whatever keeps it from being moved.
-    pub(super) fn commit(&mut self) -> io::Result<()> {
-        let Place::File { path, temporary, .. } = &mut self.place else { return Ok(()) };
-        let Some(temporary) = temporary.take() else { return Ok(()) };
-        if fs::metadata(&*path).is_ok_and(|it| it.is_file() && it.len() != 0) {
-            let mut old = path.clone().into_os_string();
-            old.push(".old");
-            fs::rename(&*path, old)?;
-        }
-        fs::rename(temporary, &*path)
+    /// On a thread of its own: on a busy disk it takes longer than a ring lasts. What keeps the
+    /// file from being moved is [`Output::finish`]'s to tell.
+    pub(super) fn commit(&mut self) {
+        let Place::File { path, temporary, .. } = &mut self.place else { return };
+        let Some(temporary) = temporary.take() else { return };
+        let path = path.clone();
+        self.committing = Some(std::thread::spawn(move || put_in_place(&temporary, &path)));
     }
 
     /// Writes all that stands before the records of a file.
@@ -94,7 +91,7 @@ impl Output {
         }
     }
 
-    /// Appends whole records and, in a file, counts them in.
+    /// Appends whole records.
     ///
     /// Once this has failed it does nothing: what was written before stays readable, and
     /// [`Output::failed`] says why.
@@ -114,12 +111,16 @@ impl Output {
                 }
             }
         }
-        self.note_len();
     }
 
     /// Why the output could not be written to the end.
     pub(super) fn failed(&self) -> Option<&io::Error> {
         self.failed.as_ref()
+    }
+
+    /// The same, which is then forgotten.
+    pub(super) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failed.take()
     }
 
     /// How many bytes have been written.
@@ -153,12 +154,16 @@ impl Output {
                 self.failed.get_or_insert(error);
             }
         }
+        let committed = self.committing.take().map(JoinHandle::join);
+        if let Some(Ok(Err(error))) = committed {
+            self.failed.get_or_insert(error);
+        }
         self.failed.take().map_or(Ok(self.len), Err)
     }
 
     /// Lets the header say how many records there are by now, so that a recorder that is killed
     /// leaves a file that can be read.
-    fn note_len(&mut self) {
+    pub(super) fn note_len(&mut self) {
         let (Place::File { file, .. }, Some(layout)) = (&self.place, &self.layout) else { return };
         let data_len = self.len - layout.data_offset().0;
         let written = file.write_all_at(&data_len.to_ne_bytes(), DATA_SIZE_AT);
@@ -203,6 +208,15 @@ impl Drop for Output {
             let _removed = fs::remove_file(temporary);
         }
     }
+}
+
+fn put_in_place(temporary: &Path, path: &Path) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() != 0) {
+        let mut old = path.as_os_str().to_owned();
+        old.push(".old");
+        fs::rename(path, old)?;
+    }
+    fs::rename(temporary, path)
 }
 
 fn create_file(path: &Path) -> io::Result<Place> {
@@ -334,23 +348,26 @@ mod tests {
         let path = dir.path().join("perf.data");
         fs::write(&path, "before").unwrap();
         let mut output = create(&path);
-        output.commit().unwrap();
+        output.commit();
+        output.finish(Vec::new()).unwrap();
         let old = dir.path().join("perf.data.old");
         assert_eq!(fs::read_to_string(old).unwrap(), "before");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
-    fn the_header_counts_every_record_as_it_comes() {
+    fn the_header_counts_the_records_that_came() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("perf.data");
         let mut output = create(&path);
-        output.commit().unwrap();
         output.begin_file(layout());
+        let temporary = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         for n in 1..=2 {
             output.append(&[IoSlice::new(&ROUND)]);
-            assert_eq!(data(&path).0.size, n * 8);
+            output.note_len();
+            assert_eq!(data(&temporary).0.size, n * 8);
         }
+        output.commit();
         output.finish(vec![(3, b"abcd".to_vec())]).unwrap();
         let (section, features) = data(&path);
         assert_eq!((section.size, features.contains(3)), (16, true));

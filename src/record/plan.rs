@@ -37,6 +37,8 @@ pub(super) struct Request {
     pub(super) inherit: Inherit,
     pub(super) bpf: FollowBpf,
     pub(super) online: Vec<Cpu>,
+    /// How many unread bytes in a ring wake the recorder.
+    pub(super) wakeup_bytes: u32,
 }
 
 /// Whom the sampling events watch.
@@ -144,6 +146,11 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         let everywhere = request.online.iter().copied().map(perf_event::Target::Cpu).collect();
         plan.push(planned_dummy(Role::System, dummy(common, kinds), everywhere));
     }
+    // Whichever of them comes to own a ring.
+    for it in &mut plan {
+        it.attr.flags |= AttrFlags::WATERMARK;
+        it.attr.wakeup = request.wakeup_bytes;
+    }
     plan
 }
 
@@ -231,6 +238,7 @@ mod tests {
             inherit: Inherit::Yes,
             bpf: FollowBpf::Yes,
             online: vec![Cpu(0), Cpu(2)],
+            wakeup_bytes: 4096,
         }
     }
 

@@ -71,10 +71,7 @@ pub(super) fn map(
     settings: &Settings,
     notes: &mut Vec<Note>,
 ) -> Result<Vec<CpuRing>, Failed> {
-    let wanted = match size {
-        RingSize::Fitted => fitted(settings.perf_event_mlock_kb, page_len()),
-        RingSize::Bytes(bytes) => bytes,
-    };
+    let wanted = wanted(size, settings);
     let by_cpu = writers(opened);
     let mut ring_bytes = wanted;
     loop {
@@ -95,6 +92,23 @@ pub(super) fn map(
             Err(refused) => return Err(refused.into()),
         }
     }
+}
+
+/// How large each ring is to be, in bytes.
+pub(super) fn wanted(size: RingSize, settings: &Settings) -> usize {
+    match size {
+        RingSize::Fitted => fitted(settings.perf_event_mlock_kb, page_len()),
+        RingSize::Bytes(bytes) => bytes,
+    }
+}
+
+/// How many unread bytes in a ring of `ring_bytes` wake the recorder.
+///
+/// The kernel's own choice is half of the ring, which leaves the other half for the time until the
+/// recorder gets a CPU: on a full machine that is too little. More wakeups cost less than they
+/// save, since each of them finds so much less to write.
+pub(super) fn wakeup_bytes(ring_bytes: usize) -> u32 {
+    u32::try_from(ring_bytes / 16).unwrap_or(u32::MAX)
 }
 
 /// The largest power of two of pages that, with the control page, an ordinary user may lock.

@@ -144,6 +144,13 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         tell(note);
     }
 
+    // All that takes time stands before the sampling: from there on records come.
+    if !output.is_pipe() {
+        session.begin(&mut output, &head);
+        if let Some(error) = output.take_failure() {
+            return Err(output_error(config, error));
+        }
+    }
     if request.start == Start::WhenTold && config.target.is_cpus() {
         session.enable()?;
     }
@@ -159,9 +166,11 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         }
         None => None,
     };
-    output.commit().map_err(|it| output_error(config, it))?;
-    tracing::debug!(head_bytes = head.len(), early_bytes = session.early.len(), "began");
-    session.begin(&mut output, &head);
+    output.commit();
+    if output.is_pipe() {
+        session.begin(&mut output, &head);
+    }
+    tracing::debug!(head_bytes = head.len(), "began");
     let stopped_by = session.run(&mut output, workload.as_mut(), who.watched);
     Ok(session.finish(output, workload, sideband, stopped_by))
 }
@@ -292,7 +301,7 @@ impl Session<'_> {
         // Beyond the end of the clock is never.
         let mut begins = delay.and_then(|it| Instant::now().checked_add(it));
         loop {
-            self.round(output);
+            let n_bytes = self.round(output);
             if output.failed().is_some() || watched.are_gone() {
                 return None;
             }
@@ -303,7 +312,12 @@ impl Session<'_> {
                     return None;
                 }
             }
-            let until = begins;
+            // Whoever sleeps while records come has to wait for a CPU each time. So the rings are
+            // drained again until nothing comes; signals and ends are looked at in between.
+            let until = if n_bytes == 0 { begins } else { Some(Instant::now()) };
+            if n_bytes == 0 {
+                output.note_len();
+            }
             let waited =
                 watch::wait(&self.signals, &self.opened, &mut self.rings, &mut watched, until);
             if let Err(refused) = waited {
@@ -324,9 +338,9 @@ impl Session<'_> {
         }
     }
 
-    fn round(&mut self, output: &mut Output) {
+    fn round(&mut self, output: &mut Output) -> usize {
         let places = self.places();
-        pump::round(&mut self.rings, output, &mut self.tally, places);
+        pump::round(&mut self.rings, output, &mut self.tally, places)
     }
 
     /// The last round, the features, the header; then the end of the command.

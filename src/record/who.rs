@@ -18,6 +18,7 @@ use super::note::Note;
 use super::plan::Request;
 use super::plan::Start;
 use super::plan::Watch;
+use super::rings;
 use super::watch::Watched;
 
 /// Whom the sampling events watch, and who is to be described before.
@@ -137,5 +138,6 @@ pub(super) fn request(
         Rate::Period(period) => Rate::Period(period),
     };
     let (call_graph, inherit, bpf) = (config.call_graph, config.inherit, config.bpf);
-    Request { events, watch, start, rate, call_graph, inherit, bpf, online }
+    let wakeup_bytes = rings::wakeup_bytes(rings::wanted(config.ring, settings));
+    Request { events, watch, start, rate, call_graph, inherit, bpf, online, wakeup_bytes }
 }
