@@ -119,10 +119,11 @@ impl Selection {
     pub fn of_event(self, event: &str, attr: &Attr) -> Result<Fields, MissingField> {
         let (asked, fields) = match self {
             Self::Only(fields) => (fields, fields),
-            Self::Changed { plus, minus } => (plus, (Fields::of_event(attr) | plus) - minus),
+            Self::Changed { plus, minus } => (plus, (Fields::base(attr) | plus) - minus),
         };
         asked.check(event, attr)?;
-        Ok(fields)
+        let noted = if attr.kind == TRACEPOINT { Fields::empty() } else { Fields::TRACE };
+        Ok(fields - noted)
     }
 }
 
@@ -137,16 +138,26 @@ pub struct MissingField {
 }
 
 impl Fields {
+    /// Where it was, and how that is called.
+    const PLACE: Self = Self::IP.union(Self::SYM).union(Self::SYMOFF).union(Self::DSO);
+
     /// What is printed of an event with `attr` if nothing is asked for: perf's defaults, less what
     /// the samples do not carry.
     pub fn of_event(attr: &Attr) -> Self {
-        let always = Self::COMM | Self::TID | Self::CPU | Self::TIME | Self::EVENT;
-        let place = Self::IP | Self::SYM | Self::SYMOFF | Self::DSO;
         let has_chain = attr.sample_type.contains(SampleType::CALLCHAIN);
+        match attr.kind {
+            TRACEPOINT if has_chain => Self::base(attr) | (Self::PLACE - Self::missing(attr)),
+            _ => Self::base(attr),
+        }
+    }
+
+    /// The defaults that changes start from. As in perf, call chains are no part of those of
+    /// tracepoints once there is a change.
+    fn base(attr: &Attr) -> Self {
+        let always = Self::COMM | Self::TID | Self::CPU | Self::TIME | Self::EVENT;
         let wanted = match attr.kind {
-            TRACEPOINT if has_chain => always | Self::TRACE | place,
             TRACEPOINT => always | Self::TRACE,
-            _ => always | place | Self::PERIOD,
+            _ => always | Self::PLACE | Self::PERIOD,
         };
         wanted - Self::missing(attr)
     }
@@ -187,8 +198,12 @@ impl Fields {
             (Self::TID | Self::PID, SampleType::TID),
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
-            (Self::IP | Self::SYM | Self::SYMOFF | Self::DSO, SampleType::IP),
-            (Self::TRACE, SampleType::RAW),
+            (Self::PLACE, SampleType::IP),
+            // Other events than tracepoints do not lack it: it is none of theirs.
+            (
+                Self::TRACE,
+                if attr.kind == TRACEPOINT { SampleType::RAW } else { SampleType::empty() },
+            ),
         ];
         needs
             .iter()
@@ -223,6 +238,27 @@ mod tests {
             assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
         }
         assert_eq!(Selection::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
+    }
+
+    #[test]
+    fn a_tracepoint_prints_what_it_noted() {
+        let carried = SampleType::IP | SampleType::TID | SampleType::RAW;
+        let attr = Attr { kind: TRACEPOINT, ..attr(carried) };
+        let fields = |list: &str, attr: &Attr| {
+            Selection::parse(list).unwrap().of_event("sched:sched_switch", attr)
+        };
+        let always = Fields::COMM | Fields::TID | Fields::EVENT;
+        assert_eq!(Fields::of_event(&attr), always | Fields::TRACE);
+        assert_eq!(fields("-trace", &attr).unwrap(), always);
+        let with_chain = Attr { sample_type: carried | SampleType::CALLCHAIN, ..attr };
+        assert_eq!(Fields::of_event(&with_chain), always | Fields::TRACE | Fields::PLACE);
+        let changed = always | Fields::TRACE | Fields::IP;
+        assert_eq!(fields("+ip", &with_chain).unwrap(), changed);
+        let without_raw = Attr { sample_type: SampleType::IP, ..attr };
+        let error = fields("trace", &without_raw).unwrap_err();
+        assert_eq!(error.to_string(), "samples of `sched:sched_switch` carry no `trace`");
+        let clock = Attr { kind: 1, ..without_raw };
+        assert_eq!(fields("ip,trace", &clock).unwrap(), Fields::IP);
     }
 
     #[test]

@@ -98,6 +98,9 @@ impl<'a> Formatter<'a> {
             return;
         }
         let fields = self.options.fields[idx as usize];
+        if fields.is_empty() {
+            return;
+        }
         let chain = layout.callchain(body).unwrap_or(None);
         let has_chain = fields.contains(Fields::IP) && chain.is_some();
         let prefix = Prefix { fields, task: (pid, tid), cpu, time, has_chain };
