@@ -316,9 +316,7 @@ impl<'a> Compiler<'a> {
                 let full = if letter == 'i' { Ipv6::Digits } else { Ipv6::Full };
                 match takes(&['4', '6', 'S']) {
                     Some('4') => {
-                        // The kernel's order of the host is that of little-endian machines.
-                        let is_backward = matches!(takes(&['h', 'n', 'b', 'l']), Some('h' | 'l'));
-                        let order = if is_backward { Order::Backward } else { Order::Forward };
+                        let order = order_of(takes(&['h', 'n', 'b', 'l']));
                         Format::Ipv4 { zeros, order }
                     }
                     Some('6') => match takes(&['c']) {
@@ -332,8 +330,7 @@ impl<'a> Compiler<'a> {
                                 port = Port::Shown;
                             }
                         }
-                        let is_backward = matches!(takes(&['h', 'n', 'b', 'l']), Some('h' | 'l'));
-                        let order = if is_backward { Order::Backward } else { Order::Forward };
+                        let order = order_of(takes(&['h', 'n', 'b', 'l']));
                         let is_short = takes(&['c']).is_some() && letter == 'I';
                         let ipv6 = if is_short { Ipv6::Compressed } else { full };
                         Format::Socket { zeros, order, ipv6, port }
@@ -452,6 +449,15 @@ impl<'a> Compiler<'a> {
 /// The field as it lies in the data, whatever it points to.
 fn fixed(field: &Field) -> Place {
     Place { kind: super::data::PlaceKind::Here, ..Place::new(field) }
+}
+
+/// The order of an IPv4 address by the letter behind its conversion.
+fn order_of(letter: Option<char>) -> Order {
+    match letter {
+        Some('h') => Order::Host,
+        Some('l') => Order::Backward,
+        _ => Order::Forward,
+    }
 }
 
 fn entry(named: &Named) -> (i64, Box<[u8]>) {

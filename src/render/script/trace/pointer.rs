@@ -4,6 +4,8 @@
 
 use std::io::Write;
 
+use crate::perfdata::Endian;
+
 use super::data::Place;
 use super::data::Raw;
 
@@ -27,6 +29,8 @@ pub(super) enum Format {
 pub(super) enum Order {
     Forward,
     Backward,
+    /// As the recorded machine orders bytes of a number.
+    Host,
 }
 
 /// Whether numbers have leading zeros.
@@ -64,6 +68,16 @@ pub(super) enum Case {
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 
+impl Order {
+    fn is_backward(self, endian: Endian) -> bool {
+        match self {
+            Self::Forward => false,
+            Self::Backward => true,
+            Self::Host => endian == Endian::Little,
+        }
+    }
+}
+
 impl Format {
     /// Appends the content of `place`, or that it cannot be what it is said to be.
     pub(super) fn print(self, raw: Raw<'_>, place: &Place, out: &mut Vec<u8>) {
@@ -74,7 +88,7 @@ impl Format {
                 Err(_) => out.extend_from_slice(b"INVALIDMAC"),
             },
             Self::Ipv4 { zeros, order } => match bytes.try_into() {
-                Ok(bytes) => ipv4(bytes, zeros, order, out),
+                Ok(bytes) => ipv4(bytes, zeros, order, raw.endian, out),
                 Err(_) => out.extend_from_slice(b"INVALIDIPv4"),
             },
             Self::Ipv6(form) => match bytes.try_into() {
@@ -88,7 +102,8 @@ impl Format {
                 match family {
                     AF_INET if bytes.len() < 16 => out.extend_from_slice(b"INVALIDIPv4"),
                     AF_INET => {
-                        ipv4(array(bytes, 4).unwrap_or_default(), zeros, order, out);
+                        let addr = array(bytes, 4).unwrap_or_default();
+                        ipv4(addr, zeros, order, raw.endian, out);
                         if let Some(number) = number {
                             write!(out, ":{number}").expect("writing to memory");
                         }
@@ -121,7 +136,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 fn mac(mut bytes: [u8; 6], between: &str, order: Order, out: &mut Vec<u8>) {
-    if order == Order::Backward {
+    if matches!(order, Order::Backward) {
         bytes.reverse();
     }
     for (idx, byte) in bytes.iter().enumerate() {
@@ -132,8 +147,8 @@ fn mac(mut bytes: [u8; 6], between: &str, order: Order, out: &mut Vec<u8>) {
     }
 }
 
-fn ipv4(mut bytes: [u8; 4], zeros: Zeros, order: Order, out: &mut Vec<u8>) {
-    if order == Order::Backward {
+fn ipv4(mut bytes: [u8; 4], zeros: Zeros, order: Order, endian: Endian, out: &mut Vec<u8>) {
+    if order.is_backward(endian) {
         bytes.reverse();
     }
     let [a, b, c, d] = bytes;
@@ -204,7 +219,7 @@ fn compressed(bytes: [u8; 16], out: &mut Vec<u8>) {
             out.push(b':');
         }
         let [.., a, b, c, d] = bytes;
-        ipv4([a, b, c, d], Zeros::None, Order::Forward, out);
+        ipv4([a, b, c, d], Zeros::None, Order::Forward, Endian::Big, out);
     }
 }
 
@@ -231,8 +246,6 @@ pub(super) fn hex_byte(byte: u8, case: Case, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::perfdata::Endian;
-
     use super::super::data::PlaceKind;
     use super::*;
 
@@ -251,6 +264,8 @@ mod tests {
     fn network_addresses_are_short() {
         check(V4, &[127, 0, 0, 1], "127.0.0.1");
         check(V4, &[127, 0, 0], "INVALIDIPv4");
+        let host = Format::Ipv4 { zeros: Zeros::Leading, order: Order::Host };
+        check(host, &[1, 0, 0, 127], "127.000.000.001");
         let v6 = |words: [u16; 8]| words.iter().flat_map(|it| it.to_be_bytes()).collect::<Vec<_>>();
         check(V6C, &v6([0, 0, 0, 0, 0, 0, 0, 1]), "::1");
         check(V6C, &v6([0, 0, 0, 0, 0, 0, 0, 0]), "::");
