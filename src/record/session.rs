@@ -70,6 +70,10 @@ use super::watch::Watched;
 use super::who;
 use super::who::Who;
 
+/// How many bytes a round has to bring for the next one to follow at once. What the recorder's own
+/// system calls bring, where system calls are recorded, is less: else it would feed on itself.
+const MUCH: usize = 1024;
+
 /// An event as it stands in the file.
 #[derive(Clone, Debug)]
 pub(super) struct FileEvent {
@@ -313,9 +317,10 @@ impl Session<'_> {
                 }
             }
             // Whoever sleeps while records come has to wait for a CPU each time. So the rings are
-            // drained again until nothing comes; signals and ends are looked at in between.
-            let until = if n_bytes == 0 { begins } else { Some(Instant::now()) };
-            if n_bytes == 0 {
+            // drained again while there is much; signals and ends are looked at in between.
+            let is_busy = MUCH <= n_bytes;
+            let until = if is_busy { Some(Instant::now()) } else { begins };
+            if !is_busy {
                 output.note_len();
             }
             let waited =
