@@ -212,11 +212,16 @@ impl Drop for Output {
 
 fn put_in_place(temporary: &Path, path: &Path) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() != 0) {
-        let mut old = path.as_os_str().to_owned();
-        old.push(".old");
-        fs::rename(path, old)?;
+        fs::rename(path, old(path))?;
     }
     fs::rename(temporary, path)
+}
+
+/// Where the recording that was at `path` before goes.
+fn old(path: &Path) -> PathBuf {
+    let mut old = path.as_os_str().to_owned();
+    old.push(".old");
+    old.into()
 }
 
 fn create_file(path: &Path) -> io::Result<Place> {
@@ -236,6 +241,9 @@ fn create_file(path: &Path) -> io::Result<Place> {
         // Of a link such as `/dev/stdout`, what it leads to is replaced, never the link.
         if fs::symlink_metadata(&path)?.is_symlink() {
             path = fs::canonicalize(&path)?;
+        }
+        if found.len() != 0 && old(&path).is_dir() {
+            return Err(io::Error::other(format!("`{}` is a directory", old(&path).display())));
         }
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -312,9 +320,21 @@ mod tests {
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let mut output = create(&link);
         output.commit();
+        output.finish(Vec::new()).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&real).unwrap(), b"");
         assert_eq!(fs::read(dir.path().join("real.old")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_folder_where_the_old_recording_would_go_is_met_before_anything_is_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        fs::write(&path, "before").unwrap();
+        fs::create_dir(dir.path().join("perf.data.old")).unwrap();
+        let error = Output::create(&config::Output::File(path)).unwrap_err();
+        assert!(error.to_string().ends_with("perf.data.old` is a directory"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
