@@ -108,16 +108,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
     let selection = match &args.fields {
-        None => Selection::Changed { plus: Fields::empty(), minus: Fields::empty() },
+        None => Selection::Default,
         Some(list) => Selection::parse(list).map_err(|error| {
             let known: Vec<&str> = Fields::names().collect();
             Failure::because("cannot print these fields", &error)
                 .hint(format!("fields are {}", known.join(", ")))
         })?,
     };
-    let fields = recording.events.iter().map(|event| selection.of_event(&event.name, &event.attr));
-    let fields = fields
-        .collect::<Result<_, _>>()
+    let events: Vec<_> = recording.events.iter().map(|it| (it.name.as_str(), &it.attr)).collect();
+    let fields = selection
+        .of_events(&events)
         .map_err(|error| Failure::because("cannot print these fields", &error))?;
     let cpus = match &args.cpu {
         None => Vec::new(),

@@ -59,6 +59,8 @@ const NAMES: [(&str, Fields); 13] = [
 /// What was asked for: fields by themselves, or changes to what is printed by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
+    /// The defaults of each event.
+    Default,
     /// These and no others.
     Only(Fields),
     /// The defaults of each event, changed.
@@ -111,13 +113,32 @@ impl Selection {
         }
     }
 
-    /// The fields that it selects of the samples of `event`.
+    /// The fields that it selects of the samples of each event, given by name and attribute.
+    ///
+    /// As in perf, the first event of a type decides for all of that type: where a later one's
+    /// samples lack a field, its place is kept. Dummies, which have no samples, decide nothing.
     ///
     /// # Errors
     ///
     /// The first that was asked for and that the samples do not carry.
-    pub fn of_event(self, event: &str, attr: &Attr) -> Result<Fields, MissingField> {
+    pub fn of_events(self, events: &[(&str, &Attr)]) -> Result<Vec<Fields>, MissingField> {
+        let decides = |attr: &Attr| (attr.kind, attr.config) != DUMMY;
+        let of_type = |kind: u32| {
+            let is_first = |attr: &Attr| output_type(attr.kind) == kind && decides(attr);
+            match events.iter().find(|(_, attr)| is_first(attr)) {
+                Some((event, attr)) => self.of_event(event, attr),
+                None => {
+                    let sample_type = SampleType::all() - SampleType::CALLCHAIN;
+                    self.of_event("dummy", &Attr { kind, sample_type, ..Attr::default() })
+                }
+            }
+        };
+        events.iter().map(|(_, attr)| of_type(output_type(attr.kind))).collect()
+    }
+
+    fn of_event(self, event: &str, attr: &Attr) -> Result<Fields, MissingField> {
         let (asked, fields) = match self {
+            Self::Default => (Fields::empty(), Fields::of_event(attr)),
             Self::Only(fields) => (fields, fields),
             Self::Changed { plus, minus } => (plus, (Fields::base(attr) | plus) - minus),
         };
@@ -126,6 +147,17 @@ impl Selection {
         Ok(fields - noted)
     }
 }
+
+/// The types that perf tells apart here: those that the kernel has a number for, and all PMUs.
+fn output_type(kind: u32) -> u32 {
+    kind.min(PMU)
+}
+
+/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`.
+const DUMMY: (u32, u64) = (1, 9);
+
+/// `PERF_TYPE_MAX`: the first number of a PMU.
+const PMU: u32 = 6;
 
 /// A field was asked for that the samples do not carry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -259,6 +291,36 @@ mod tests {
         assert_eq!(error.to_string(), "samples of `sched:sched_switch` carry no `trace`");
         let clock = Attr { kind: 1, ..without_raw };
         assert_eq!(fields("ip,trace", &clock).unwrap(), Fields::IP);
+    }
+
+    #[test]
+    fn the_first_event_of_a_type_decides_for_all_of_it() {
+        let ours = SampleType::IP | SampleType::TID;
+        let (with_cpu, without) = (attr(ours | SampleType::CPU), attr(ours));
+        let hardware = Attr { kind: 0, ..without };
+        let events = [("a", &with_cpu), ("b", &without), ("c", &hardware)];
+        let fields = Selection::Default.of_events(&events).unwrap();
+        assert_eq!(
+            fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
+            [true, true, false]
+        );
+        let dummy = Attr { config: 9, ..without };
+        let fields = Selection::Default.of_events(&[("c", &hardware), ("d", &dummy)]).unwrap();
+        assert_eq!(
+            fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
+            [false, true]
+        );
+        let error = Selection::Only(Fields::CPU).of_events(&events).unwrap_err();
+        assert_eq!(error.to_string(), "samples of `c` carry no `cpu`");
+    }
+
+    #[test]
+    fn call_chains_of_tracepoints_are_shown_unless_fields_are_changed() {
+        let sample_type = SampleType::IP | SampleType::TID | SampleType::CALLCHAIN;
+        let attr = Attr { kind: TRACEPOINT, sample_type, ..Attr::default() };
+        let fields = |it: Selection| it.of_events(&[("sched:sched_switch", &attr)]).unwrap()[0];
+        assert!(fields(Selection::Default).contains(Fields::PLACE));
+        assert!(!fields(Selection::parse("-comm").unwrap()).intersects(Fields::PLACE));
     }
 
     #[test]

@@ -222,7 +222,10 @@ impl<'a> Formatter<'a> {
         }
         if fields.contains(Fields::CPU) {
             out.push(b'[');
-            zero_padded(u64::from(cpu.unwrap_or(u32::MAX)), 3, out);
+            match cpu {
+                Some(cpu) => zero_padded(u64::from(cpu), 3, out),
+                None => out.extend_from_slice(b"-01"),
+            }
             out.extend_from_slice(b"] ");
         }
         if fields.contains(Fields::TIME) {
