@@ -58,3 +58,12 @@ fn the_header_of_a_file_of_ours_says_what_it_says_to_perf() {
     assert_eq!(got, want);
     assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
 }
+
+#[test]
+fn a_program_that_a_pipe_tells_of_twice_is_listed_once() {
+    let it = FIXTURES.iter().find(|it| it.name == "bpfperf-pipe").expect("it is there");
+    let args = ["report", "--header-only", "-i"].map(OsStr::new);
+    let ran = run(args.into_iter().chain([it.path().as_os_str()]));
+    let listed = |start: &str| ran.stdout.lines().filter(|it| it.starts_with(start)).count();
+    assert_eq!((listed("# bpf_prog_info"), listed("# btf info of id")), (1, 1), "{}", ran.stdout);
+}

@@ -1,6 +1,7 @@
 //! The BPF programs of a recording.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
@@ -16,11 +17,15 @@ use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::feature::Text;
 use crate::units::FileOffset;
+use crate::units::ProgId;
 
 /// The types that name the functions of programs.
 pub(super) struct Btfs {
     endian: Endian,
     by_id: BTreeMap<u32, Btf>,
+    /// The programs and types that have been listed: a pipe may tell of one twice.
+    programs_listed: BTreeSet<ProgId>,
+    types_listed: BTreeSet<u32>,
 }
 
 impl Btfs {
@@ -34,19 +39,23 @@ impl Btfs {
                 btfs.into_iter().filter_map(|(id, it)| Some((id, Btf::parse(it.to_vec()).ok()?)));
             by_id.extend(btfs);
         }
-        Self { endian, by_id }
+        let (programs_listed, types_listed) = (BTreeSet::new(), BTreeSet::new());
+        Self { endian, by_id, programs_listed, types_listed }
     }
 
     /// Writes a line a program, or more where it has several functions.
     pub(super) fn write_programs(
-        &self,
+        &mut self,
         bytes: &[u8],
         at: FileOffset,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         match decode_prog_infos(Cursor::new(bytes, at, self.endian)) {
             Ok(infos) if infos.is_empty() => writeln!(out, "# bpf_prog_info empty"),
-            Ok(infos) => infos.iter().try_for_each(|it| self.write_program(it, out)),
+            Ok(mut infos) => {
+                infos.retain(|it| self.programs_listed.insert(it.id()));
+                infos.iter().try_for_each(|it| self.write_program(it, out))
+            }
             Err(error) => damaged(FeatureId::BPF_PROG_INFO, &error, out),
         }
     }
@@ -72,14 +81,17 @@ impl Btfs {
 
     /// Writes a line a BTF.
     pub(super) fn write_btfs(
-        &self,
+        &mut self,
         bytes: &[u8],
         at: FileOffset,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         match decode_btfs(Cursor::new(bytes, at, self.endian)) {
             Ok(btfs) if btfs.is_empty() => writeln!(out, "# btf info empty"),
-            Ok(btfs) => btfs.iter().try_for_each(|(id, _)| writeln!(out, "# btf info of id {id}")),
+            Ok(mut btfs) => {
+                btfs.retain(|(id, _)| self.types_listed.insert(*id));
+                btfs.iter().try_for_each(|(id, _)| writeln!(out, "# btf info of id {id}"))
+            }
             Err(error) => damaged(FeatureId::BPF_BTF, &error, out),
         }
     }

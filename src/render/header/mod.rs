@@ -101,14 +101,14 @@ pub fn write(header: &Header<'_>, detail: Detail, out: &mut dyn Write) -> io::Re
 }
 
 fn write_features(header: &Header<'_>, detail: Detail, out: &mut dyn Write) -> io::Result<()> {
-    let context = Context::new(header);
+    let mut context = Context::new(header);
     for FeatureSection { id, at, content } in header.features {
         match content {
             Err(error) => writeln!(out, "# {id} damaged: {error}")?,
             Ok(_) if detail == Detail::Short && is_long(*id) => {
                 writeln!(out, "# {id} info available, use -I to display")?;
             }
-            Ok(feature) => write_feature(feature, *at, &context, out)?,
+            Ok(feature) => write_feature(feature, *at, &mut context, out)?,
         }
     }
     Ok(())
@@ -155,7 +155,7 @@ impl<'a> Context<'a> {
 fn write_feature(
     feature: &Feature,
     at: FileOffset,
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match feature {
