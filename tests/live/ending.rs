@@ -157,7 +157,7 @@ fn what_fits_on_a_full_disk_can_be_read() {
     let mut shell = Command::new("unshare");
     shell.args(["-m", "--propagation", "unchanged", "sh", "-c", told, "sh"]).arg(scratch.path());
     let text = stdout_of(shell.arg(env!("CARGO_BIN_EXE_bpfperf")).arg(demo_path()));
-    assert!(text.contains("because: No space left on device"), "{text}");
+    assert!(text.contains("because: ENOSPC: No space left on device"), "{text}");
     let mut lines = text.lines().skip_while(|it| *it != "status 1").skip(1);
     let n_samples: u64 = lines.next().unwrap_or_default().trim().parse().unwrap();
     assert!(n_samples > 100, "{text}");
