@@ -74,6 +74,12 @@ pub(super) fn sections(features: &[Feature]) -> Vec<(u8, Vec<u8>)> {
     features.iter().map(section).collect()
 }
 
+/// The size of an attribute in a pipe, at least, in bytes.
+///
+/// perf up to 6.1 at least copies its own whole structure out of the record, whatever size the
+/// attribute says of itself, and takes what follows for branch flags and registers.
+const ATTR_SIZE_IN_PIPES: u32 = 128;
+
 /// Events, features and formats as the records that begin a pipe.
 pub(super) fn pipe_head(
     events: &[FileEvent],
@@ -87,7 +93,7 @@ pub(super) fn pipe_head(
         let mut ids = Vec::new();
         ids.extend(event.ids.iter().flat_map(|it| it.to_ne_bytes()));
         let mut attr = event.attr;
-        attr.size = attr_size;
+        attr.size = attr_size.max(ATTR_SIZE_IN_PIPES);
         // An event of so many instances that its ids fill a record lets a reader take a record's
         // event from its id index.
         let ids = ids.get(..ids.len().min(60_000)).unwrap_or_default();
@@ -126,5 +132,42 @@ fn put(kind: RecordKind, record: UserRecord<'_>, out: &mut Vec<u8>) {
     // All of these are bounded above.
     if let Err(error) = Record::User(record).encode(kind, 0, &[], out) {
         tracing::debug!(%error, ?kind, "a record of the pipe's head is left out");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::perfdata::Attr;
+    use crate::perfdata::Cursor;
+    use crate::perfdata::RecordHeader;
+    use crate::units::FileOffset;
+
+    use super::*;
+
+    /// Kind and size of each record at the beginning of a pipe with one event of two instances.
+    #[track_caller]
+    fn check(compat: Compat, want: &[(RecordKind, u16)]) {
+        let event = FileEvent { name: "cs".to_owned(), attr: Attr::default(), ids: vec![7, 8] };
+        let head = pipe_head(&[event], 64, &[], None, compat);
+        let mut rest = &head[..];
+        let mut got = Vec::new();
+        while !rest.is_empty() {
+            let mut cursor = Cursor::new(rest, FileOffset(0), Endian::NATIVE);
+            let header = RecordHeader::decode(&mut cursor).unwrap();
+            got.push((header.kind, header.size));
+            rest = &rest[usize::from(header.size)..];
+        }
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn an_attribute_in_a_pipe_is_as_large_as_readers_take_it_for() {
+        let attr = (RecordKind::HEADER_ATTR, 8 + 128 + 16);
+        check(Compat::Perf6_17, &[attr, (RecordKind::HEADER_FEATURE, 16)]);
+    }
+
+    #[test]
+    fn the_mark_that_ends_the_features_is_left_out_where_versions_differ_about_it() {
+        check(Compat::Perf6_1, &[(RecordKind::HEADER_ATTR, 8 + 128 + 16)]);
     }
 }
