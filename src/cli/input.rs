@@ -106,8 +106,11 @@ pub(super) fn check(path: &Path, index: &Index) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells in one line what went wrong without stopping the command.
-pub(super) fn tell(anomalies: &Anomalies) {
+/// Tells in one line what went wrong without stopping the command: what the first pass met, and
+/// how many call chains could not be read.
+pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
+    let undecodable = anomalies.undecodable + n_bad_chains;
+    let anomalies = Anomalies { undecodable, ..anomalies.clone() };
     if !anomalies.is_empty() {
         message::warn(&anomalies.to_string());
     }

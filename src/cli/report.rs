@@ -201,7 +201,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .and_then(|()| out.flush())
         .map_err(cannot_write)?;
     if !args.quiet {
-        input::tell(&index.anomalies);
+        input::tell(&index.anomalies, resolved.n_bad_chains);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
         }

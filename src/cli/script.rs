@@ -98,11 +98,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
-    script(&source, &options, &mut out).map_err(|error| match error {
+    let n_bad_chains = script(&source, &options, &mut out).map_err(|error| match error {
         script::Error::Write(error) => Failure::because("cannot write the samples", &error),
         error => Failure::because(format!("cannot read `{}`", args.input.display()), &error),
     })?;
-    input::tell(&index.anomalies);
+    input::tell(&index.anomalies, n_bad_chains);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -156,6 +156,12 @@ impl SampleLayout {
         }
     }
 
+    /// Whether `sample` holds at least the fields that stand at fixed places.
+    #[inline]
+    pub fn fits(&self, sample: &[u8]) -> bool {
+        sample.len() >= self.fixed_len
+    }
+
     /// The sampled address in `sample`, the body of a record.
     #[inline]
     pub fn ip(&self, sample: &[u8]) -> Option<Addr> {

@@ -198,7 +198,11 @@ impl Pass<'_> {
 
     fn sample(&mut self, raw: RawRecord<'_>) {
         let Some(event) = self.recording.event_of_sample(raw.body) else {
-            self.index.anomalies.orphans += 1;
+            let first = self.recording.events.first();
+            let is_cut = first.is_some_and(|it| !it.sample.fits(raw.body));
+            let anomalies = &mut self.index.anomalies;
+            let count = if is_cut { &mut anomalies.undecodable } else { &mut anomalies.orphans };
+            *count += 1;
             return;
         };
         self.seen_sample = true;

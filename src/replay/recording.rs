@@ -264,18 +264,21 @@ impl Recording {
         self.features.iter().find(|it| it.id == id)?.content.as_ref().ok()
     }
 
-    /// Which event wrote a sample with the body `sample`; `None` if its id is of none.
+    /// Which event wrote a sample with the body `sample`; `None` if its id is of none, or if it
+    /// ends before the fields that it must have.
     #[inline]
     pub fn event_of_sample(&self, sample: &[u8]) -> Option<u32> {
         let [first, rest @ ..] = self.events.as_slice() else { return None };
         if rest.is_empty() {
-            return Some(0);
+            return first.sample.fits(sample).then_some(0);
         }
         // All events put the id in the same place, or there is no telling them apart.
-        match first.sample.id(sample) {
-            None | Some(0) => Some(0),
-            Some(id) => self.ids.get(&id).copied(),
-        }
+        let event = match first.sample.id(sample) {
+            None | Some(0) => 0,
+            Some(id) => self.ids.get(&id).copied()?,
+        };
+        let layout = &self.events.get(event as usize)?.sample;
+        layout.fits(sample).then_some(event)
     }
 
     /// The body of a record that is no sample without what its header claims beyond its end.

@@ -140,6 +140,7 @@ struct Worker<'a> {
     stack_of_chain: Vec<u32>,
     stacks: Lists<u32>,
     groups: FxHashMap<Key, Weight>,
+    n_bad_chains: u64,
     scratch: Scratch,
 }
 
@@ -164,6 +165,7 @@ impl<'a> Worker<'a> {
             stack_of_chain: Vec::new(),
             stacks: Lists::default(),
             groups: FxHashMap::default(),
+            n_bad_chains: 0,
             scratch: Scratch::default(),
         }
     }
@@ -190,10 +192,13 @@ impl<'a> Worker<'a> {
         let ip = layout.ip(raw.body).unwrap_or_default().0;
         let frame = self.ip(&task, raw.header.cpumode(), ip, moment);
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
-        // A chain that does not fit its record is counted by the index's like; the sample stands.
-        let stack = match chain.unwrap_or(None) {
-            Some(chain) => self.stack(&task, &chain, moment),
-            None => NONE,
+        let stack = match chain {
+            Ok(Some(chain)) => self.stack(&task, &chain, moment),
+            Ok(None) => NONE,
+            Err(_) => {
+                self.n_bad_chains += 1;
+                NONE
+            }
         };
         let kept = if self.keep.thread { (pid, tid) } else { (Pid(0), Tid(0)) };
         let key = Key {
@@ -288,6 +293,7 @@ fn merge(
     let mut stacks: Lists<u32> = Lists::default();
     let mut groups: FxHashMap<Key, Weight> = FxHashMap::default();
     let mut ids = Vec::new();
+    let n_bad_chains = workers.iter().map(|it| it.n_bad_chains).sum();
     for worker in workers {
         let to_merged: Vec<u32> = worker
             .frames
@@ -317,7 +323,7 @@ fn merge(
     }
     let mut groups: Vec<(Key, Weight)> = groups.into_iter().collect();
     groups.sort_unstable_by_key(|(_, weight)| weight.first);
-    let mut resolved = Resolved::default();
+    let mut resolved = Resolved { n_bad_chains, ..Resolved::default() };
     names.name_all(&frames, &mut resolved);
     for id in 0..stacks.starts.len() {
         resolved.stacks.push(stacks.get(narrow(id)).iter().map(|&id| LocationId(id)));

@@ -47,6 +47,8 @@ pub struct Resolved {
     pub dsos: Vec<Dso>,
     /// Distinct command names, raw bytes.
     pub comms: Vec<Vec<u8>>,
+    /// Samples whose call chain does not fit into their record: they count without it.
+    pub n_bad_chains: u64,
 }
 
 /// One event of the recording.

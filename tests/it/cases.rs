@@ -64,6 +64,27 @@ demo     100     1.000000:       1000 cpu-clock:
 }
 
 #[test]
+fn a_sample_or_a_chain_that_is_cut_is_counted_and_never_made_up() {
+    let mut build = Build { more_fields: CALLCHAIN, ..Build::new() };
+    build.comm(100, b"demo");
+    build.chain(1_000_000_000, &[0x40_0100]);
+    // A sample of an address and nothing else; and one whose chain claims 9 entries and has none.
+    build.record(9, 2, "0000000000400100");
+    let fields = "0000000000400100 00000064 00000064 000000003b9aca01 00000000000003e8";
+    build.record(9, 2, &format!("{fields} 0000000000000009"));
+    let file = build.file();
+    let told = "warning: 2 records could not be decoded\n";
+    let ran = run_with(["report", "-g", "caller", "-n", "-q", "-i", "-"], &file);
+    assert_eq!(ran.stderr, "", "-q is for silence");
+    let ran = run_with(["report", "-i", "-"], &file);
+    assert!(ran.stdout.contains("# Samples: 2  of event 'cpu-clock'"), "{}", ran.stdout);
+    assert_eq!((ran.stderr.as_str(), ran.status), (told, Some(0)));
+    let ran = script(&file);
+    assert_eq!(ran.stdout.matches("cpu-clock").count(), 2, "{}", ran.stdout);
+    assert_eq!((ran.stderr.as_str(), ran.status), (told, Some(0)));
+}
+
+#[test]
 fn symbols_of_the_kernel_end_where_they_say() {
     // A07
     let mut build = Build::new();

@@ -41,6 +41,8 @@ pub(super) struct Formatter<'a> {
     place_texts: Vec<u8>,
     comms: Vec<String>,
     frames: Vec<Frame>,
+    /// Samples whose call chain does not fit into their record.
+    pub(super) n_bad_chains: u64,
 }
 
 /// What stands at the beginning of a line.
@@ -67,6 +69,7 @@ impl<'a> Formatter<'a> {
             place_texts: Vec::new(),
             comms: source.index.comms.iter().map(|it| escape(it).into_owned()).collect(),
             frames: Vec::new(),
+            n_bad_chains: 0,
         }
     }
 
@@ -101,7 +104,10 @@ impl<'a> Formatter<'a> {
         if fields.is_empty() {
             return;
         }
-        let chain = layout.callchain(body).unwrap_or(None);
+        let chain = layout.callchain(body).unwrap_or_else(|_| {
+            self.n_bad_chains += 1;
+            None
+        });
         let has_chain = fields.contains(Fields::IP) && chain.is_some();
         let prefix = Prefix { fields, task: (pid, tid), cpu, time, has_chain };
         self.prefix(&prefix, task, out);

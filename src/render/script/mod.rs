@@ -112,10 +112,12 @@ const MAX_READ: u64 = 8 << 20;
 
 /// Prints every listed record of `source` to `out`.
 ///
+/// Returns how many samples had a call chain that does not fit into their record.
+///
 /// # Errors
 ///
 /// [`Error::Read`] if the recording cannot be read again, [`Error::Write`] if `out` takes no more.
-pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<u64, Error> {
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
@@ -137,7 +139,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         }
     }
     out.flush()?;
-    Ok(())
+    let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(idle.iter().map(|it| it.n_bad_chains).sum())
 }
 
 fn format_batch(
