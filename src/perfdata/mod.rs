@@ -20,6 +20,7 @@ mod event_name;
 pub mod feature;
 mod header;
 mod input;
+pub mod private;
 mod record;
 mod sample;
 mod sample_id;
@@ -129,6 +130,14 @@ pub enum Error {
         at: FileOffset,
         /// What it holds.
         value: u64,
+    },
+    /// A private record does not say what its kind should.
+    #[error("private record at byte {at} is not readable: {reason}")]
+    BadPrivate {
+        /// Where its first part begins.
+        at: FileOffset,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A string has no end within its record.
     #[error("{field} at byte {at} has no terminating zero")]
