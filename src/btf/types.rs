@@ -285,8 +285,8 @@ impl Btf {
     }
 
     /// The string at `offset` of the string section, without its NUL; `None` if it has no end or is
-    /// too long to be a name.
-    pub(super) fn string(&self, offset: u32) -> Option<&[u8]> {
+    /// longer than 4096 bytes.
+    pub fn string(&self, offset: u32) -> Option<&[u8]> {
         let strings = self.data.get(self.strings.clone())?;
         let tail = strings.get(usize::try_from(offset).ok()?..)?;
         let tail = tail.get(..=MAX_NAME_LEN).unwrap_or(tail);

@@ -17,7 +17,11 @@
 //! Sources: `struct bpf_prog_info` in `include/uapi/linux/bpf.h`; `write_bpf_prog_info()` in
 //! `tools/perf/util/header.c` and `tools/perf/util/bpf-utils.c` for the layout around it.
 
+mod lines;
+
 use std::borrow::Cow;
+
+pub use lines::ProgLine;
 
 use super::Cursor;
 use super::Endian;

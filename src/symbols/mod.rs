@@ -9,6 +9,7 @@
 //! share an address, and how far a symbol without a size reaches, follows `choose_best_symbol()` and
 //! `symbols__fixup_end()` in `tools/perf/util/symbol.c`, so that both tools print the same name.
 
+mod bpf_lines;
 mod build_id;
 mod debug_files;
 mod demangle;
@@ -24,6 +25,8 @@ use std::ops::Deref;
 use std::path::Path;
 use std::path::PathBuf;
 
+pub use bpf_lines::BpfLines;
+pub use bpf_lines::SourceLine;
 pub use build_id::build_id_from_notes;
 pub use debug_files::DebugFile;
 pub use debug_files::debug_files;

@@ -8,6 +8,7 @@ use bpfperf::perfdata::bpf_info::decode_btfs;
 use bpfperf::perfdata::bpf_info::decode_prog_infos;
 use bpfperf::perfdata::bpf_info::encode_btfs;
 use bpfperf::perfdata::bpf_info::encode_prog_infos;
+use bpfperf::symbols::BpfLines;
 use bpfperf::units::FileOffset;
 
 const PROG_INFO: &[u8] = include_bytes!("../fixtures/bpf/prog_info.perf-7.3.bin");
@@ -65,12 +66,19 @@ fn a_feature_cut_or_changed_anywhere_never_panics() {
             for array in ProgArray::ALL {
                 info.array(array);
             }
+            info.native_code();
+            let lines = BpfLines::new(&info);
+            for (idx, function) in info.functions() {
+                lines.at(function.addr + 3);
+                lines.in_function(idx, 3);
+            }
         }
         for (_, raw) in decode_btfs(cursor(bytes)).into_iter().flatten() {
             if let Ok(btf) = Btf::parse(raw.to_vec()) {
                 for id in 0..32 {
                     btf.variables(id).for_each(drop);
                     btf.print(id, &[0x41; 64], 255);
+                    btf.string(id << 4);
                 }
             }
         }
