@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// Print records of BPF programs too: their symbols, loads, unloads and metadata.
     #[arg(long)]
     show_bpf_events: bool,
+    /// Print every record as it stands in the recording, in bytes and in words.
+    #[arg(short = 'D', long)]
+    dump_raw_trace: bool,
     /// Print records of mappings too.
     #[arg(long)]
     show_mmap_events: bool,
@@ -93,7 +96,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let asked = shown.iter().filter(|(is_asked, _)| *is_asked);
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
-    let index = Index::new(&recording, &file, &Wanted { kinds }).map_err(cannot)?;
+    let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
+    let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
@@ -134,6 +138,7 @@ fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
             tids: args.tid.iter().copied().map(crate::units::Tid).collect(),
             cpus,
         },
+        dump: args.dump_raw_trace.then(|| args.input.display().to_string()),
     })
 }
 

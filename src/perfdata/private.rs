@@ -229,18 +229,6 @@ impl Message {
         }
     }
 
-    /// What it is, in a word, as `script` prints it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Feature(_) => "feature",
-            Self::Metadata(_) => "metadata",
-            Self::Program(_) => "program",
-            Self::Tracepoint(_) => "tracepoint",
-            Self::Runs(_) => "runs",
-            Self::Unknown { .. } => "unknown",
-        }
-    }
-
     /// What it says as JSON; `None` for what is not JSON in the file.
     pub fn to_json(&self) -> Option<String> {
         match self {
@@ -315,6 +303,23 @@ fn json<T: Serialize>(value: &T) -> Option<String> {
 fn from_json<T: DeserializeOwned>(payload: &[u8], at: FileOffset) -> Result<T> {
     serde_json::from_slice(payload)
         .map_err(|error| Error::BadPrivate { at, reason: error.to_string() })
+}
+
+/// What a kind of message is called.
+pub fn kind_name(kind: u16) -> &'static str {
+    match kind {
+        1 => "feature",
+        2 => "metadata",
+        3 => "program",
+        4 => "tracepoint",
+        5 => "runs",
+        _ => "unknown",
+    }
+}
+
+/// Whether the payload of a kind of message is JSON.
+pub fn is_json(kind: u16) -> bool {
+    (2..=5).contains(&kind)
 }
 
 /// One part of a message, as one record holds it.

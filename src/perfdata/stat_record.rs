@@ -89,7 +89,12 @@ impl<'a> CpuMap<'a> {
     /// `PERF_CPU_MAP__RANGE_CPUS`, since perf 6.0.
     const RANGE: u16 = 2;
 
-    pub(super) fn decode(cursor: &mut Cursor<'a>) -> Result<Self> {
+    /// Decodes the body of record 74, or the CPUs of record 78.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if it is shorter than it says.
+    pub fn decode(cursor: &mut Cursor<'a>) -> Result<Self> {
         let kind = cursor.u16("cpu_map type")?;
         let data = cursor.rest();
         match kind {

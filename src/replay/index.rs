@@ -46,10 +46,28 @@ pub struct Entry {
 }
 
 /// Which records the [`Index`] lists one by one.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// Their kinds.
-    pub kinds: Vec<RecordKind>,
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// Those of these kinds.
+    Kinds(Vec<RecordKind>),
+    /// Every one, known or not.
+    All,
+}
+
+impl Wanted {
+    /// Whether records of `kind` are listed.
+    fn has(&self, kind: RecordKind) -> bool {
+        match self {
+            Self::Kinds(kinds) => kinds.contains(&kind),
+            Self::All => true,
+        }
+    }
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self::Kinds(Vec::new())
+    }
 }
 
 /// What one pass over a recording finds.
@@ -98,7 +116,7 @@ impl Index {
         let n_events = recording.events.len();
         let mut pass = Pass {
             recording,
-            wants_samples: wanted.kinds.contains(&RecordKind::SAMPLE),
+            wants_samples: wanted.has(RecordKind::SAMPLE),
             wanted,
             has_times: recording
                 .events
@@ -188,6 +206,9 @@ impl Pass<'_> {
         match raw.header.kind {
             RecordKind::SAMPLE => self.sample(raw),
             RecordKind::FINISHED_ROUND => {
+                if self.wanted.has(raw.header.kind) {
+                    self.list(raw.at, None);
+                }
                 self.flushed = self.next_flush;
                 self.next_flush = self.max_time;
             }
@@ -229,9 +250,12 @@ impl Pass<'_> {
         let mut cursor = Cursor::new(own, FileOffset(raw.at.0.saturating_add(8)), endian);
         let Ok(record) = Record::decode(raw.header, &mut cursor) else {
             self.index.anomalies.undecodable += 1;
+            if matches!(self.wanted, Wanted::All) {
+                self.list(raw.at, id.time);
+            }
             return;
         };
-        if self.wanted.kinds.contains(&raw.header.kind) {
+        if self.wanted.has(raw.header.kind) {
             self.list(raw.at, id.time);
         } else {
             self.max_time =
@@ -259,7 +283,6 @@ impl Pass<'_> {
     fn user_record(&mut self, raw: RawRecord<'_>) {
         if raw.header.kind.name().is_none() {
             self.unknown(raw.header.kind);
-            return;
         }
         match raw.header.kind {
             RecordKind::COMPRESSED | RecordKind::COMPRESSED2 => {
@@ -290,7 +313,7 @@ impl Pass<'_> {
             }
             _ => {}
         }
-        if self.wanted.kinds.contains(&raw.header.kind) {
+        if self.wanted.has(raw.header.kind) {
             self.list(raw.at, None);
         }
     }

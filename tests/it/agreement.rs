@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::command::Ran;
+use crate::command::program;
 use crate::command::run;
 use crate::command::run_with;
 use crate::fixture::FIXTURES;
@@ -66,4 +67,47 @@ fn a_program_that_a_pipe_tells_of_twice_is_listed_once() {
     let ran = run(args.into_iter().chain([it.path().as_os_str()]));
     let listed = |start: &str| ran.stdout.lines().filter(|it| it.starts_with(start)).count();
     assert_eq!((listed("# bpf_prog_info"), listed("# btf info of id")), (1, 1), "{}", ran.stdout);
+}
+
+/// What `-D` says of a fixture, less the bytes of each record.
+fn dump(name: &str) -> String {
+    let ran = program()
+        .args(["script", "-D", "-F", "-sym,-symoff,-dso", "--ns", "-i", &format!("{name}.data")])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings"))
+        .output()
+        .expect("the program runs");
+    assert_eq!((&*ran.stderr, ran.status.code()), (&b""[..], Some(0)), "{name}");
+    let text = String::from_utf8(ran.stdout).expect("it is text");
+    text.lines().filter(|it| !it.starts_with(".  ")).map(|it| format!("{it}\n")).collect()
+}
+
+#[test]
+fn every_record_is_dumped_as_by_perf() {
+    let files = [
+        ("bpfperf-bpf", include_str!("../fixtures/recordings/bpfperf-bpf.dump.txt")),
+        ("perf-7.3-pipe", include_str!("../fixtures/recordings/perf-7.3-pipe.dump.txt")),
+    ];
+    for (name, want) in files {
+        let got = dump(name);
+        // Of the first function of a program perf makes up the name.
+        for (number, (got, want)) in (1..).zip(got.lines().zip(want.lines())) {
+            let is_made_up = want.starts_with("# \tsub_prog 0: ");
+            assert!(is_made_up || got == want, "{name}: line {number}\n{got}\n{want}");
+        }
+        assert_eq!(got.lines().count(), want.lines().count(), "{name}");
+    }
+}
+
+#[test]
+fn a_dumped_record_shows_all_of_its_bytes() {
+    let ran = run(["script", "-D", "-i"].map(OsStr::new).into_iter().chain([FIXTURES
+        .iter()
+        .find(|it| it.name == "perf-7.3-one")
+        .expect("it is there")
+        .path()
+        .as_os_str()]));
+    let want = "\n.  0000:  49 00 00 00 00 00 28 00 01 00 00 00 00 00 00 00  I.....(.........\n";
+    assert!(ran.stdout.contains(want), "{}", &ran.stdout[..4000]);
+    let short = "\n.  0000:  52 00 00 00 00 00 08 00                          R.......        \n";
+    assert!(ran.stdout.contains(short));
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use bpfperf::perfdata::FileHeader;
 use bpfperf::perfdata::ReadAt;
-use bpfperf::perfdata::RecordKind;
 use bpfperf::profile::Callchains;
 use bpfperf::profile::Plan;
 use bpfperf::profile::Request;
@@ -82,16 +81,18 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     };
     header::write(&header, Detail::Full, &mut sink())?;
 
-    let kinds = (0..100).map(RecordKind).collect();
-    let index = Index::new(&recording, input, &Wanted { kinds })?;
+    let index = Index::new(&recording, input, &Wanted::All)?;
     let names = Names::new(&index, &NoNames);
     let source = Source { recording: &recording, index: &index, input, names: &names };
-    let options = Options {
+    let mut options = Options {
+        dump: None,
         fields: recording.events.iter().map(|it| Fields::of_event(&it.attr)).collect(),
         precision: Precision::Nanoseconds,
         max_frames: 127,
         only: Only::default(),
     };
+    script(&source, &options, &mut sink())?;
+    options.dump = Some("perf.data".to_owned());
     script(&source, &options, &mut sink())?;
 
     let request = Request::default();

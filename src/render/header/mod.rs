@@ -6,7 +6,9 @@ mod machine;
 
 use std::io;
 use std::io::Write;
+use std::ops::Range;
 
+use crate::perfdata::Attr;
 use crate::perfdata::Endian;
 use crate::perfdata::FeatureBits;
 use crate::perfdata::Section;
@@ -112,6 +114,36 @@ fn write_features(header: &Header<'_>, detail: Detail, out: &mut dyn Write) -> i
         }
     }
     Ok(())
+}
+
+/// Writes the one section whose content begins in `within`.
+///
+/// # Errors
+///
+/// Whatever `out` says.
+pub fn write_section(
+    header: &Header<'_>,
+    within: Range<FileOffset>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut context = Context::new(header);
+    let mut features = header.features.iter();
+    match features.find(|it| within.contains(&it.at)) {
+        Some(FeatureSection { id, content: Err(error), .. }) => {
+            writeln!(out, "# {id} damaged: {error}")
+        }
+        Some(FeatureSection { at, content: Ok(feature), .. }) => {
+            write_feature(feature, *at, &mut context, out)
+        }
+        None => Ok(()),
+    }
+}
+
+/// An attribute's fields as text, each as `, name = value`.
+pub fn attribute(attr: &Attr, features: &[FeatureSection]) -> String {
+    let features = || features.iter().filter_map(|it| it.content.as_ref().ok());
+    let machine = machine::Names::new(features());
+    Attribute { attr, event: &Text::default(), pmus: machine.pmus }.to_string()
 }
 
 /// Whether a section is one of those that are printed on demand only.

@@ -81,6 +81,13 @@ impl<'a> Formatter<'a> {
         let Ok(header) = RecordHeader::decode(&mut cursor) else { return };
         let len = usize::from(header.size - RecordHeader::SIZE);
         let Ok(body) = cursor.bytes(len, "record body") else { return };
+        if let Some(path) = &self.options.dump {
+            let whole = bytes.get(..usize::from(header.size)).unwrap_or_default();
+            self.dump(path, header, whole, at, out);
+            if header.kind != RecordKind::SAMPLE {
+                return;
+            }
+        }
         match header.kind {
             RecordKind::SAMPLE => self.sample(header, body, at, out),
             _ => self.other_record(header, body, at, out),
@@ -185,6 +192,27 @@ impl<'a> Formatter<'a> {
     /// The thread `tid` of `pid` at `moment`.
     pub(super) fn task(&mut self, pid: Pid, tid: Tid, moment: Moment) -> TaskAt {
         self.resolver.task(pid, tid, moment)
+    }
+
+    /// The name of the thread `tid`, which is `task`.
+    pub(super) fn comm(&self, task: &TaskAt, tid: Tid) -> String {
+        match task.comm {
+            Some(comm) => self.comms[comm.0 as usize].clone(),
+            None => String::from_utf8_lossy(&unnamed_comm(tid)).into_owned(),
+        }
+    }
+
+    /// The module that `addr` belongs to.
+    pub(super) fn module(
+        &mut self,
+        task: &TaskAt,
+        cpumode: u16,
+        addr: u64,
+        moment: Moment,
+    ) -> Option<String> {
+        let frame = self.resolver.frame(task, cpumode, addr, moment);
+        let dso = self.source.names.name(&frame).dso?;
+        Some(escape(dso.long_name.as_bytes()).into_owned())
     }
 
     /// The fields that every kind of record has.

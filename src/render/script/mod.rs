@@ -3,6 +3,7 @@
 //! Records are formatted in batches, several at once, and written in order. Every batch is formatted
 //! from nothing but the recording, so it does not matter which thread does it, or when.
 
+mod dump;
 mod fields;
 mod line;
 mod number;
@@ -48,6 +49,8 @@ pub struct Options {
     pub max_frames: usize,
     /// Which samples; an empty list means all.
     pub only: Only,
+    /// The name of the recording, if every record is to be shown as it stands in it.
+    pub dump: Option<String>,
 }
 
 /// Restricts samples; an empty list restricts nothing.

@@ -18,6 +18,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Fields;
+use super::dump::alternate;
 use super::line::Formatter;
 use super::line::Prefix;
 
@@ -64,14 +65,20 @@ impl Formatter<'_> {
         let task = (sample_pid, sample_tid);
         let prefix = Prefix { fields, task, cpu: id.cpu, time, has_chain };
         self.prefix(&prefix, known, out);
-        describe(header, &record, out);
+        write!(
+            out,
+            "PERF_RECORD_{}{}",
+            header.kind.name().unwrap_or("UNKNOWN"),
+            describe(header, &record)
+        )
+        .expect("writing to memory");
         out.push(b'\n');
     }
 }
 
-fn describe(header: RecordHeader, record: &Record<'_>, out: &mut Vec<u8>) {
-    let name = header.kind.name().unwrap_or("UNKNOWN");
-    let text = match record {
+/// What a record says, behind its name.
+pub(super) fn describe(header: RecordHeader, record: &Record<'_>) -> String {
+    match record {
         Record::Comm(it) => {
             let exec = if header.misc & misc::COMM_EXEC == 0 { "" } else { " exec" };
             format!("{exec}: {}:{}/{}", escape(it.comm), it.pid, it.tid)
@@ -124,19 +131,14 @@ fn describe(header: RecordHeader, record: &Record<'_>, out: &mut Vec<u8>) {
         ),
         Record::BpfEvent(it) => format!(" type {}, flags {}, id {}", it.kind, it.flags, it.id),
         _ => String::new(),
-    };
-    write!(out, "PERF_RECORD_{name}{text}").expect("writing to memory");
+    }
 }
 
 /// `MAP_SHARED`.
 const MAP_SHARED: u32 = 1;
 
-/// Hexadecimal as C's `%#lx` prints it: zero has no prefix.
-fn alternate(value: u64) -> String {
-    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
-}
-
-fn bpf_metadata(metadata: &BpfMetadata<'_>, out: &mut Vec<u8>) {
+/// What the owner of a program says of it.
+pub(super) fn bpf_metadata(metadata: &BpfMetadata<'_>, out: &mut Vec<u8>) {
     let prog_name = escape(metadata.prog_name);
     writeln!(out, "PERF_RECORD_BPF_METADATA prog {prog_name}").expect("writing to memory");
     for (idx, (key, value)) in metadata.entries().enumerate() {
