@@ -192,7 +192,7 @@ impl Formatter<'_> {
                 text.push_str(&header::attribute(attr, features));
             }
             UserRecord::EventType(body) => {
-                private(body, self.source.recording.header.endian(), text)
+                private(body, self.source.recording.header.endian(), text);
             }
             UserRecord::HeaderFeature { data: [], .. } => {}
             UserRecord::HeaderFeature { .. } => {
