@@ -38,6 +38,15 @@ fn hex(value: u32, out: &mut String) {
     write!(out, "\\x{value:02x}").expect("writing to a string");
 }
 
+/// Appends `text` with whatever a terminal would obey escaped.
+pub(crate) fn push_escaped(text: &[u8], out: &mut Vec<u8>) {
+    if text.iter().all(|it| (b' '..=b'~').contains(it)) {
+        out.extend_from_slice(text);
+    } else {
+        out.extend_from_slice(escape(text).as_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,6 +44,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::line::Formatter;
+use super::number::alternate;
 use super::record::bpf_metadata;
 use super::record::describe;
 
@@ -541,11 +542,6 @@ fn context(ip: u64) -> &'static str {
         -2560 => " (PERF_CONTEXT_GUEST_USER)",
         _ => "",
     }
-}
-
-/// Hexadecimal as C's `%#lx` prints it: zero has no prefix.
-pub(super) fn alternate(value: u64) -> String {
-    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
 
 fn add(text: &mut Text, arguments: std::fmt::Arguments<'_>) {

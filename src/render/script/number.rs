@@ -1,5 +1,10 @@
 //! Numbers into a buffer: `script` prints a gigabyte of them.
 
+/// Hexadecimal as C's `%#lx` prints it: zero has no prefix.
+pub(super) fn alternate(value: u64) -> String {
+    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
+}
+
 /// Appends `value` in decimal, right-aligned in `width`.
 pub(super) fn decimal(value: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b' '; 20];

@@ -18,9 +18,9 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Fields;
-use super::dump::alternate;
 use super::line::Formatter;
 use super::line::Prefix;
+use super::number::alternate;
 
 impl Formatter<'_> {
     /// Appends a record that is no sample.

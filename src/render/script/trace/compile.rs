@@ -7,6 +7,7 @@ use crate::perfdata::trace_format::FieldFlags;
 use crate::perfdata::trace_format::Named;
 use crate::perfdata::trace_format::NotUnderstood;
 use crate::perfdata::trace_format::Print;
+use crate::render::escape::push_escaped;
 
 use super::data::Place;
 use super::number::Conversion;
@@ -20,7 +21,6 @@ use super::pointer::Ipv6;
 use super::pointer::Order;
 use super::pointer::Port;
 use super::pointer::Zeros;
-use super::print::push_text;
 use super::value::Value;
 
 /// How an event is printed.
@@ -134,7 +134,7 @@ impl FieldPiece {
     fn new(field: &Field) -> Self {
         let mut label = Vec::new();
         label.push(b' ');
-        push_text(field.name.as_bytes(), &mut label);
+        push_escaped(field.name.as_bytes(), &mut label);
         label.push(b'=');
         Self { label: label.into(), place: Place::new(field), flags: field.flags }
     }
@@ -261,7 +261,7 @@ impl<'a> Compiler<'a> {
                 // perf's own way to show what it does not know.
                 other => {
                     let mut text = Vec::new();
-                    push_text(format!(">{other}<").as_bytes(), &mut text);
+                    push_escaped(format!(">{other}<").as_bytes(), &mut text);
                     return Ok(Some(Piece::Text(text.into())));
                 }
             }
@@ -466,7 +466,7 @@ fn entry(named: &Named) -> (i64, Box<[u8]>) {
 
 fn escaped(text: &str) -> Box<[u8]> {
     let mut out = Vec::new();
-    push_text(text.as_bytes(), &mut out);
+    push_escaped(text.as_bytes(), &mut out);
     out.into()
 }
 
@@ -478,7 +478,7 @@ fn push_literal(text: &mut Vec<u8>, pieces: &mut Vec<Piece>) {
             if idx > 0 {
                 out.push(b'\t');
             }
-            push_text(part, &mut out);
+            push_escaped(part, &mut out);
         }
         pieces.push(Piece::Text(out.into()));
         text.clear();

@@ -2,6 +2,7 @@
 
 use bitflags::bitflags;
 
+use crate::render::escape::push_escaped;
 use crate::render::script::number;
 
 /// The most characters that a width or a precision asks for: they come from a file.
@@ -79,7 +80,7 @@ impl Spec {
         if !self.flags.contains(Flags::LEFT) {
             blanks(n_blanks, out);
         }
-        super::print::push_text(text, out);
+        push_escaped(text, out);
         if self.flags.contains(Flags::LEFT) {
             blanks(n_blanks, out);
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::perfdata::Endian;
 use crate::perfdata::trace_format::FieldFlags;
-use crate::render::escape::escape;
+use crate::render::escape::push_escaped;
 use crate::render::script::number;
 
 use super::Context;
@@ -60,7 +60,7 @@ impl Piece {
                 let addr = value.of(raw);
                 match (context.function)(addr) {
                     Some((name, offset)) => {
-                        push_text(name.as_bytes(), out);
+                        push_escaped(name.as_bytes(), out);
                         if *has_offset {
                             out.push(b'+');
                             hex_number(offset, out);
@@ -95,7 +95,7 @@ impl Arg {
             Self::Address(place) => {
                 let addr = raw.number(place.offset, place.len);
                 match context.strings.get(&addr) {
-                    Some(text) => push_text(text, out),
+                    Some(text) => push_escaped(text, out),
                     None => number::hex(addr, 0, out),
                 }
             }
@@ -266,7 +266,7 @@ impl FieldPiece {
             let text = until_zero(bytes);
             let is_shown = |it: &u8| (b' '..=b'~').contains(it) || (b'\t'..=b'\r').contains(it);
             if flags.contains(FieldFlags::STRING) && text.iter().all(is_shown) {
-                push_text(text, out);
+                push_escaped(text, out);
                 return;
             }
             out.extend_from_slice(b"ARRAY[");
@@ -300,15 +300,6 @@ impl FieldPiece {
 fn hex_number(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0x");
     number::hex(value, 0, out);
-}
-
-/// Appends `text` with whatever a terminal would obey escaped.
-pub(super) fn push_text(text: &[u8], out: &mut Vec<u8>) {
-    if text.iter().all(|it| (b' '..=b'~').contains(it)) {
-        out.extend_from_slice(text);
-    } else {
-        out.extend_from_slice(escape(text).as_bytes());
-    }
 }
 
 fn until_zero(bytes: &[u8]) -> &[u8] {
