@@ -1,5 +1,6 @@
 //! From a path in a recording to the bytes that have its symbols.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -95,6 +96,33 @@ impl ElfModule {
         build_id: Option<BuildId>,
         cache: Option<&Path>,
     ) -> Result<Self, Error> {
+        let found = FileSet::find(files, path, build_id, cache)?;
+        let debug = match found.identity.symbols {
+            Symbols::Full => None,
+            Symbols::Dynamic | Symbols::None => {
+                found.debug(files, cache, |_, identity| identity.symbols == Symbols::Full)
+            }
+        };
+        Self::parse(&found.bytes, debug.as_deref())
+    }
+}
+
+/// A file that was mapped, and what to find the files beside it by.
+#[derive(Debug)]
+pub(super) struct FileSet<'a, B> {
+    path: &'a Path,
+    pub(super) bytes: B,
+    identity: Identity,
+}
+
+impl<'a, B: Deref<Target = [u8]>> FileSet<'a, B> {
+    /// The file that was mapped from `path`; by the rules of [`ElfModule::load`].
+    pub(super) fn find<F: Files<Bytes = B>>(
+        files: &F,
+        path: &'a Path,
+        build_id: Option<BuildId>,
+        cache: Option<&Path>,
+    ) -> Result<Self, Error> {
         let (bytes, identity) = match open_build(files, path, build_id) {
             Ok(found) => found,
             Err(err) => cache
@@ -104,16 +132,21 @@ impl ElfModule {
                 })
                 .ok_or(err)?,
         };
-        let Identity { build_id, debug_link, symbols } = &identity;
-        let debug = match symbols {
-            Symbols::Full => None,
-            Symbols::Dynamic | Symbols::None => {
-                debug_files(path, *build_id, debug_link.as_ref(), cache)
-                    .iter()
-                    .find_map(|it| open_debug(files, it, *build_id))
-            }
-        };
-        Self::parse(&bytes, debug.as_deref())
+        Ok(Self { path, bytes, identity })
+    }
+
+    /// The first file with its debug information that `is_wanted`, by its bytes and what it says of
+    /// itself.
+    pub(super) fn debug<F: Files<Bytes = B>>(
+        &self,
+        files: &F,
+        cache: Option<&Path>,
+        is_wanted: impl Fn(&[u8], &Identity) -> bool,
+    ) -> Option<B> {
+        let Identity { build_id, debug_link, symbols: _ } = &self.identity;
+        debug_files(self.path, *build_id, debug_link.as_ref(), cache)
+            .iter()
+            .find_map(|it| open_debug(files, it, *build_id, &is_wanted))
     }
 }
 
@@ -138,6 +171,7 @@ fn open_debug<F: Files>(
     files: &F,
     candidate: &DebugFile,
     build_id: Option<BuildId>,
+    is_wanted: impl Fn(&[u8], &Identity) -> bool,
 ) -> Option<F::Bytes> {
     let bytes = files.open(&candidate.path).ok()?;
     let identity = Identity::of(&bytes).ok()?;
@@ -145,7 +179,7 @@ fn open_debug<F: Files>(
         Some(_) => identity.build_id == build_id,
         None => candidate.crc == Some(crc32(&bytes)),
     };
-    (is_it && identity.symbols == Symbols::Full).then_some(bytes)
+    (is_it && is_wanted(&bytes, &identity)).then_some(bytes)
 }
 
 /// The CRC-32 that `.gnu_debuglink` holds: that of Ethernet and zip.

@@ -1,5 +1,6 @@
 //! ELF files: which of their symbols count, and how file offsets become addresses.
 
+mod code;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,11 @@ use object::read::elf::SectionHeader as _;
 use object::read::elf::SectionTable;
 use object::read::elf::Sym as _;
 use object::read::elf::SymbolTable as ElfSymbols;
+
+pub use code::DwarfLines;
+pub use code::ElfCode;
+pub use code::NativeLine;
+pub use code::OwnedBytes;
 
 use super::Binding;
 use super::Error;
@@ -118,10 +124,7 @@ impl ElfModule {
     /// A segment covers what it has in the file, not what it has in memory: a large `.bss` reaches
     /// over the file offsets of the segments behind it. Code wins over data.
     pub fn vaddr(&self, at: FileOffset) -> Option<Addr> {
-        let mut covering = self.segments.iter().filter(|it| it.file.contains(&at.0));
-        let first = covering.clone().next()?;
-        let segment = covering.find(|it| it.is_executable).unwrap_or(first);
-        Some(Addr(segment.vaddr.wrapping_add(at.0.wrapping_sub(segment.file.start))))
+        vaddr(&self.segments, at)
     }
 
     /// The symbol that covers the link-time address `addr`.
@@ -143,6 +146,13 @@ impl ElfModule {
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
+}
+
+fn vaddr(segments: &[Segment], at: FileOffset) -> Option<Addr> {
+    let mut covering = segments.iter().filter(|it| it.file.contains(&at.0));
+    let first = covering.clone().next()?;
+    let segment = covering.find(|it| it.is_executable).unwrap_or(first);
+    Some(Addr(segment.vaddr.wrapping_add(at.0.wrapping_sub(segment.file.start))))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -247,6 +247,60 @@ fn another_build_at_the_path_names_nothing() {
     assert!(matches!(workshop.load("/bin/prog", None), Err(Error::Open { .. })));
 }
 
+/// The code of the function at `at` in the file, and `file:line` of its first byte.
+fn code_at(file: &ElfCode, at: u64, len: u64) -> (Vec<u8>, Option<String>) {
+    let addr = file.vaddr(FileOffset(at)).unwrap();
+    let code = file.code(addr..addr + len).to_vec();
+    let lines = file.lines();
+    let line = lines.as_ref().and_then(|it| it.at(addr));
+    (code, line.map(|it| format!("{}:{}", it.file.rsplit('/').next().unwrap(), it.line)))
+}
+
+#[test]
+fn code_and_lines_are_found_whatever_the_layout() {
+    let workshop = Workshop::new();
+    let base = ["-g", "-nostdlib"];
+    let layouts = [
+        &["-static"][..],
+        &["-static-pie", "-fPIE"],
+        &["-static", "-Wl,-z,max-page-size=0x1000", "-Wl,-Ttext=0x2000000"],
+    ];
+    for layout in layouts {
+        let bytes = workshop.gcc("full", TWO, &[&base[..], layout].concat());
+        for (constant, line) in [(0x1111_1111, "source.c:2"), (0x2222_2222, "source.c:3")] {
+            let at = offset_of(&bytes, constant);
+            let file = ElfCode::parse(Box::new(bytes.clone()), None).unwrap();
+            let want = bytes[usize::try_from(at).unwrap()..][..6].to_vec();
+            assert_eq!(code_at(&file, at, 6), (want, Some(line.to_owned())), "{layout:?}");
+            assert_eq!(file.machine(), Some(crate::symbols::Machine::X86_64));
+        }
+        let file = ElfCode::parse(Box::new(bytes), None).unwrap();
+        assert!(file.code(Addr(1)..Addr(0)).is_empty());
+        assert!(file.code(Addr(u64::MAX - 1)..Addr(u64::MAX)).is_empty());
+    }
+}
+
+#[test]
+fn lines_of_a_stripped_file_are_in_its_debug_file() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-g", "-nostdlib", "-static", "-Wl,--build-id"]);
+    workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
+    workshop.run("objcopy", &["-S", "--add-gnu-debuglink=full.dbg", "full", "bare"]);
+    workshop.store("bare", "/bin/prog");
+    let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+    let line = |workshop: &Workshop| {
+        let file = ElfCode::load(workshop, Path::new("/bin/prog"), None, None).unwrap();
+        code_at(&file, at, 6).1
+    };
+    assert_eq!(line(&workshop), None);
+    workshop.store("full.dbg", "/bin/full.dbg");
+    assert_eq!(line(&workshop).as_deref(), Some("source.c:2"));
+    // What cannot be read is as if it were not there.
+    workshop.run("objcopy", &["--compress-debug-sections", "full.dbg"]);
+    workshop.store("full.dbg", "/bin/full.dbg");
+    assert_eq!(line(&workshop), None);
+}
+
 #[test]
 fn what_is_no_elf_file_is_refused() {
     for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[0; 100]] {
@@ -263,7 +317,7 @@ static void *pick(void) { return one; }
 int picked(void) __attribute__((ifunc(\"pick\")));
 int two(void) { return puts(\"x\") + picked(); }";
     let layout = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro", "-Wl,-z,max-page-size=0x10"];
-    let args = [&["-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"][..], &layout].concat();
+    let args = [&["-g", "-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"][..], &layout].concat();
     let bytes = workshop.gcc("small", source, &args);
     assert_eq!(
         name_at(&ElfModule::parse(&bytes, None).unwrap(), offset_of(&bytes, 0x1111_1111)),
@@ -278,6 +332,14 @@ fn survive(bytes: &[u8]) {
         assert!(module.table().len() <= bytes.len());
         for at in (0..bytes.len() as u64).step_by(64) {
             let _name = name_at(&module, at);
+        }
+    }
+    if let Ok(file) = ElfCode::parse(Box::new(bytes.to_vec()), None) {
+        let lines = file.lines();
+        for at in (0..bytes.len() as u64).step_by(64) {
+            let Some(addr) = file.vaddr(FileOffset(at)) else { continue };
+            assert!(file.code(addr..addr + 100).len() <= 100);
+            let _line = lines.as_ref().map(|it| it.at(addr));
         }
     }
 }

@@ -1,0 +1,199 @@
+//! The code of an ELF file, and the lines of source that it came from.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::ops::Range;
+use std::path::Path;
+
+use addr2line::Context;
+use addr2line::gimli;
+use addr2line::gimli::EndianSlice;
+use addr2line::gimli::RunTimeEndian;
+use object::Endianness;
+use object::elf;
+use object::read::elf::FileHeader;
+use object::read::elf::SectionHeader as _;
+
+use crate::symbols::Error;
+use crate::symbols::Files;
+use crate::symbols::Machine;
+use crate::symbols::debug_files::FileSet;
+use crate::units::Addr;
+use crate::units::BuildId;
+use crate::units::FileOffset;
+
+use super::Class;
+use super::File;
+use super::Segment;
+use super::class;
+
+/// Bytes that live as long as they are needed, mapped or owned.
+pub type OwnedBytes = Box<dyn Deref<Target = [u8]>>;
+
+/// An ELF file that holds code, with the file that has its line table.
+pub struct ElfCode {
+    bytes: OwnedBytes,
+    /// The file with the line table, where it is another one.
+    debug: Option<OwnedBytes>,
+    e_machine: u16,
+    segments: Vec<Segment>,
+}
+
+impl fmt::Debug for ElfCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElfCode").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+/// A place in the source of a file's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeLine<'a> {
+    /// The file's path, as the compiler noted it.
+    pub file: Cow<'a, str>,
+    /// The number of the line, from 1; 0 for code that comes from none.
+    pub line: u32,
+    /// The number of the column, from 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// The line table of a file, indexed.
+pub struct DwarfLines<'a> {
+    context: Context<EndianSlice<'a, RunTimeEndian>>,
+}
+
+impl fmt::Debug for DwarfLines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DwarfLines").finish_non_exhaustive()
+    }
+}
+
+impl ElfCode {
+    /// Reads `bytes`, the file that was mapped, whose line table is in `debug` if that is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if `bytes` are no ELF file.
+    pub fn parse(bytes: OwnedBytes, debug: Option<OwnedBytes>) -> Result<Self, Error> {
+        let (e_machine, segments) = match class(&bytes)? {
+            Class::Elf32 => machine_and_segments::<elf::FileHeader32<Endianness>>(&bytes)?,
+            Class::Elf64 => machine_and_segments::<elf::FileHeader64<Endianness>>(&bytes)?,
+        };
+        Ok(Self { bytes, debug, e_machine, segments })
+    }
+
+    /// Finds and reads the file that was mapped from `path`, by the rules of
+    /// [`ElfModule::load`](super::ElfModule::load), and the file with its line table.
+    ///
+    /// # Errors
+    ///
+    /// As [`ElfModule::load`](super::ElfModule::load).
+    pub fn load<F: Files<Bytes: 'static>>(
+        files: &F,
+        path: &Path,
+        build_id: Option<BuildId>,
+        cache: Option<&Path>,
+    ) -> Result<Self, Error> {
+        let found = FileSet::find(files, path, build_id, cache)?;
+        let debug = if has_lines(&found.bytes) {
+            None
+        } else {
+            found.debug(files, cache, |bytes, _| has_lines(bytes))
+        };
+        Self::parse(Box::new(found.bytes), debug.map(|it| Box::new(it) as OwnedBytes))
+    }
+
+    /// Whose code it is; `None` for a machine whose code cannot be shown.
+    pub fn machine(&self) -> Option<Machine> {
+        Machine::from_elf(self.e_machine)
+    }
+
+    /// The link-time address of the byte at `at` in the file, as
+    /// [`ElfModule::vaddr`](super::ElfModule::vaddr).
+    pub fn vaddr(&self, at: FileOffset) -> Option<Addr> {
+        super::vaddr(&self.segments, at)
+    }
+
+    /// The code from the link-time address `range.start` on, up to `range.end` or to where the file
+    /// has no more of it.
+    pub fn code(&self, range: Range<Addr>) -> &[u8] {
+        let code = self.segments.iter().filter(|it| it.is_executable).find_map(|segment| {
+            let skip = range.start.0.checked_sub(segment.vaddr)?;
+            let start = segment.file.start.checked_add(skip).filter(|it| *it < segment.file.end)?;
+            let len = range.end.0.checked_sub(range.start.0)?.min(segment.file.end - start);
+            let rest = self.bytes.get(usize::try_from(start).ok()?..)?;
+            Some(rest.get(..usize::try_from(len).ok()?).unwrap_or(rest))
+        });
+        code.unwrap_or_default()
+    }
+
+    /// The line table; `None` where there is none that can be read.
+    pub fn lines(&self) -> Option<DwarfLines<'_>> {
+        let bytes = self.debug.as_ref().unwrap_or(&self.bytes);
+        let context = match class(bytes).ok()? {
+            Class::Elf32 => context::<elf::FileHeader32<Endianness>>(bytes),
+            Class::Elf64 => context::<elf::FileHeader64<Endianness>>(bytes),
+        };
+        Some(DwarfLines { context: context? })
+    }
+}
+
+impl DwarfLines<'_> {
+    /// Where the code at the link-time address `addr` comes from.
+    pub fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
+        let found = self.context.find_location(addr.0).ok()??;
+        Some(NativeLine {
+            file: found.file?.into(),
+            line: found.line.unwrap_or(0),
+            column: found.column.unwrap_or(0),
+        })
+    }
+}
+
+/// Whether the ELF file in `bytes` has a line table that can be read.
+fn has_lines(bytes: &[u8]) -> bool {
+    fn has<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> bool {
+        File::<E>::parse(bytes).is_ok_and(|it| !it.debug_section(".debug_line").is_empty())
+    }
+    match class(bytes) {
+        Ok(Class::Elf32) => has::<elf::FileHeader32<Endianness>>(bytes),
+        Ok(Class::Elf64) => has::<elf::FileHeader64<Endianness>>(bytes),
+        Err(_) => false,
+    }
+}
+
+fn machine_and_segments<E: FileHeader<Endian = Endianness>>(
+    bytes: &[u8],
+) -> Result<(u16, Vec<Segment>), Error> {
+    let file = File::<E>::parse(bytes)?;
+    Ok((file.header.e_machine(file.endian), file.segments()))
+}
+
+fn context<E: FileHeader<Endian = Endianness>>(
+    bytes: &[u8],
+) -> Option<Context<EndianSlice<'_, RunTimeEndian>>> {
+    let file = File::<E>::parse(bytes).ok()?;
+    if file.debug_section(".debug_line").is_empty() {
+        return None;
+    }
+    let endian = match file.endian {
+        Endianness::Little => RunTimeEndian::Little,
+        Endianness::Big => RunTimeEndian::Big,
+    };
+    let section = |id: gimli::SectionId| -> Result<_, gimli::Error> {
+        Ok(EndianSlice::new(file.debug_section(id.name()), endian))
+    };
+    Context::from_dwarf(gimli::Dwarf::load(section).ok()?).ok()
+}
+
+impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
+    /// The bytes of a section of debug information; none where there is none, or a compressed one.
+    fn debug_section(&self, name: &str) -> &'data [u8] {
+        let Some((_, section)) = self.section(name) else { return &[] };
+        let flags: u64 = section.sh_flags(self.endian).into();
+        if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
+            return &[];
+        }
+        self.section_bytes(section)
+    }
+}
