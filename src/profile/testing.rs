@@ -95,6 +95,7 @@ impl Samples {
         self.resolved.locations.push(Location {
             ip: Addr(ip.unwrap_or(start + 0x1_0000)),
             addr: Addr(addr),
+            owner: None,
             dso,
             symbol,
             level: if text.starts_with("k:") { Level::Kernel } else { Level::User },

@@ -321,8 +321,8 @@ impl<'a> Names<'a> {
                     SymbolId(narrow(symbols.len() - 1))
                 })
             });
-            let Frame { ip, owner: _, level } = *frame;
-            resolved.locations.push(Location { ip, addr: name.addr, dso, symbol, level });
+            let Frame { ip, owner, level } = *frame;
+            resolved.locations.push(Location { ip, addr: name.addr, owner, dso, symbol, level });
         }
         resolved.symbols = symbols
             .par_iter()

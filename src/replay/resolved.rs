@@ -6,6 +6,8 @@ use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::timeline::Owner;
+
 /// An index into [`Resolved::events`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventIdx(pub u32);
@@ -110,6 +112,9 @@ pub struct Location {
     /// The address in the module (`ip - mapping start + pgoff`), equal to `ip` for the kernel, for
     /// BPF and where there is no module.
     pub addr: Addr,
+    /// What covered the address at its time, which tells apart what has the same name; `None` where
+    /// nothing did.
+    pub owner: Option<Owner>,
     /// The module; `None` where no mapping covered the address.
     pub dso: Option<DsoId>,
     /// The symbol; `None` where no name is sure.
