@@ -317,6 +317,47 @@ impl<'a> ProgInfo<'a> {
     }
 }
 
+/// The name of a program type, `enum bpf_prog_type`, as bpftool spells it; `None` for one that this
+/// version does not know.
+pub fn prog_type_name(prog_type: u32) -> Option<&'static str> {
+    const NAMES: [&str; 33] = [
+        "unspec",
+        "socket_filter",
+        "kprobe",
+        "sched_cls",
+        "sched_act",
+        "tracepoint",
+        "xdp",
+        "perf_event",
+        "cgroup_skb",
+        "cgroup_sock",
+        "lwt_in",
+        "lwt_out",
+        "lwt_xmit",
+        "sock_ops",
+        "sk_skb",
+        "cgroup_device",
+        "sk_msg",
+        "raw_tracepoint",
+        "cgroup_sock_addr",
+        "lwt_seg6local",
+        "lirc_mode2",
+        "sk_reuseport",
+        "flow_dissector",
+        "cgroup_sysctl",
+        "raw_tracepoint_writable",
+        "cgroup_sockopt",
+        "tracing",
+        "struct_ops",
+        "ext",
+        "lsm",
+        "sk_lookup",
+        "syscall",
+        "netfilter",
+    ];
+    NAMES.get(usize_from(prog_type)).copied()
+}
+
 /// Decodes the payload of `BPF_PROG_INFO`.
 ///
 /// # Errors

@@ -17,6 +17,7 @@ use crate::perfdata::UserRecord;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::misc;
+use crate::perfdata::private::Assembler;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
@@ -26,6 +27,7 @@ use crate::units::Pid;
 use super::Anomalies;
 use super::Error;
 use super::Recording;
+use super::programs::Notes;
 use super::resolved::CommId;
 use super::spans::Moment;
 use super::timeline::Fact;
@@ -93,6 +95,8 @@ pub struct Index {
     pub kernel: Option<(Addr, FileId)>,
     /// The release of the recorded kernel, as `uname -r` has it, where the recording tells it.
     pub release: Option<Vec<u8>>,
+    /// What the records say of BPF programs, for [`Programs`](super::Programs).
+    pub bpf: Notes,
     /// What went wrong without stopping the pass.
     pub anomalies: Anomalies,
 }
@@ -128,6 +132,7 @@ impl Index {
             flushed: Nanos(0),
             facts: Vec::new(),
             late: Vec::new(),
+            private: Assembler::default(),
             comm_ids: FxHashMap::default(),
             file_ids: FxHashMap::default(),
             index: Self {
@@ -141,6 +146,7 @@ impl Index {
                 build_ids: FxHashMap::default(),
                 kernel: None,
                 release: None,
+                bpf: Notes::default(),
                 anomalies: Anomalies::default(),
             },
         };
@@ -170,7 +176,9 @@ struct Pass<'r> {
     /// The time up to which everything has been shown.
     flushed: Nanos,
     facts: Vec<(Moment, Fact)>,
-    late: Vec<Fact>,
+    /// Where each record stands that came too late without a time, and what it says.
+    late: Vec<(u64, Fact)>,
+    private: Assembler,
     comm_ids: FxHashMap<Vec<u8>, CommId>,
     file_ids: FxHashMap<MappedFile, FileId>,
     index: Index,
@@ -203,6 +211,9 @@ impl Pass<'_> {
     }
 
     fn record(&mut self, raw: RawRecord<'_>) {
+        if ![RecordKind::BPF_METADATA, RecordKind::EVENT_TYPE].contains(&raw.header.kind) {
+            self.index.bpf.other();
+        }
         match raw.header.kind {
             RecordKind::SAMPLE => self.sample(raw),
             RecordKind::FINISHED_ROUND => {
@@ -272,7 +283,17 @@ impl Pass<'_> {
             }
             Record::Throttle(_) => self.index.anomalies.throttled += 1,
             Record::Unknown(_) => self.unknown(raw.header.kind),
+            Record::BpfEvent(event) => self.index.bpf.event(raw.at, timed(id), event),
             record => {
+                match &record {
+                    Record::Ksymbol(it) if it.is_unregister() => {
+                        self.index.bpf.unregister(raw.at, timed(id), it.addr.0);
+                    }
+                    Record::Ksymbol(it) if it.name.starts_with(b"bpf_prog_") => {
+                        self.index.bpf.register(raw.at, timed(id));
+                    }
+                    _ => {}
+                }
                 if let Some(fact) = self.fact(&record, raw.header.misc) {
                     self.state(fact, raw.at, id);
                 }
@@ -303,12 +324,22 @@ impl Pass<'_> {
             RecordKind::BPF_METADATA => {
                 let endian = self.recording.header.endian();
                 let mut cursor = Cursor::new(raw.body, raw.at, endian);
-                if !matches!(
-                    Record::decode(raw.header, &mut cursor),
-                    Ok(Record::User(UserRecord::BpfMetadata(_)))
-                ) {
-                    self.index.anomalies.undecodable += 1;
-                    return;
+                match Record::decode(raw.header, &mut cursor) {
+                    Ok(Record::User(UserRecord::BpfMetadata(metadata))) => {
+                        self.index.bpf.metadata(raw.at, &metadata);
+                    }
+                    _ => {
+                        self.index.anomalies.undecodable += 1;
+                        return;
+                    }
+                }
+            }
+            RecordKind::EVENT_TYPE => {
+                let endian = self.recording.header.endian();
+                let at = FileOffset(raw.at.0.saturating_add(8));
+                match self.private.push(raw.body, at, endian) {
+                    Ok(message) => message.into_iter().for_each(|it| self.index.bpf.message(it)),
+                    Err(_) => self.index.anomalies.undecodable += 1,
                 }
             }
             _ => {}
@@ -328,7 +359,7 @@ impl Pass<'_> {
         let moment = match id.time.filter(|it| is_a_time(*it)) {
             Some(time) => Moment { time, position },
             None if self.has_times && self.seen_sample => {
-                self.late.push(fact);
+                self.late.push((position, fact));
                 return;
             }
             None => Moment { time: Nanos(0), position },
@@ -436,12 +467,27 @@ impl Pass<'_> {
 
     fn finish(mut self) -> Index {
         self.facts.sort_by_key(|(moment, _)| *moment);
-        self.index.timeline = Timeline::new(self.facts, self.late);
+        self.index.anomalies.undecodable += self.private.n_incomplete();
+        if !self.index.bpf.is_empty() {
+            // The timeline numbers symbols as it is told of them, the late ones first.
+            let late = self.late.iter().map(|(position, fact)| (*position, fact));
+            let facts = self.facts.iter().map(|(moment, fact)| (moment.position, fact));
+            let symbols = late.chain(facts).filter(|(_, it)| matches!(it, Fact::Register(_)));
+            let numbers = symbols.zip(0..).map(|((position, _), number)| (position, number));
+            self.index.bpf.number(&numbers.collect());
+        }
+        let late = self.late.into_iter().map(|(_, fact)| fact).collect();
+        self.index.timeline = Timeline::new(self.facts, late);
         if !self.index.entries.is_sorted() {
             self.index.entries.sort_unstable();
         }
         self.index
     }
+}
+
+/// The trailer of a record, with a time only if that is one.
+fn timed(id: SampleId) -> SampleId {
+    SampleId { time: id.time.filter(|it| is_a_time(*it)), ..id }
 }
 
 /// Whether a recorded time is one: synthesized records have 0, some tools write -1.

@@ -8,6 +8,7 @@
 //! Recording   header, events, features
 //! Index       one pass over the record headers: sideband decoded, samples only counted
 //! Timeline    who owned which address from when to when, built from the sideband, immutable
+//! Programs    the BPF programs of the recording, where something asks for them
 //! Resolver    samples in any order, on any number of threads, to frames and stacks
 //! Names       each distinct address named once
 //! ```
@@ -17,6 +18,7 @@
 mod anomalies;
 mod index;
 mod names;
+pub mod programs;
 mod recording;
 mod resolve;
 pub mod resolved;
@@ -32,6 +34,7 @@ pub use names::LocalKernel;
 pub use names::Name;
 pub use names::Names;
 pub use names::Sources;
+pub use programs::Programs;
 pub use recording::Event;
 pub use recording::Recording;
 pub use resolve::resolve;

@@ -427,6 +427,7 @@ fn narrow(idx: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use crate::replay::Anomalies;
+    use crate::replay::programs::Notes;
     use crate::replay::spans::Moment;
     use crate::replay::timeline::Fact;
     use crate::replay::timeline::FileId;
@@ -505,6 +506,7 @@ mod tests {
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),
+            bpf: Notes::default(),
             anomalies: Anomalies::default(),
         };
         let names = Names::new(&index, machine);

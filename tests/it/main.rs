@@ -21,6 +21,8 @@ mod fixture;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod report;
 #[cfg(test)]
 mod roundtrip;

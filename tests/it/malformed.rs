@@ -28,6 +28,7 @@ use bpfperf::render::script::script;
 use bpfperf::replay::Index;
 use bpfperf::replay::LocalKernel;
 use bpfperf::replay::Names;
+use bpfperf::replay::Programs;
 use bpfperf::replay::Recording;
 use bpfperf::replay::Sources;
 use bpfperf::replay::Wanted;
@@ -82,6 +83,12 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     header::write(&header, Detail::Full, &mut sink())?;
 
     let index = Index::new(&recording, input, &Wanted::All)?;
+    let programs = Programs::new(&recording, &index);
+    for ksymbol in 0..index.timeline.ksymbols().len() {
+        if let Some(it) = u32::try_from(ksymbol).ok().and_then(|it| programs.of_ksymbol(it)) {
+            assert!((it.function as usize) < programs.program(it.program).functions.len());
+        }
+    }
     let names = Names::new(&index, &NoNames);
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {

@@ -1,0 +1,93 @@
+//! The BPF programs of the fixtures: what perf and we wrote down of the demo program.
+
+use bpfperf::perfdata::ReadAt;
+use bpfperf::replay::Index;
+use bpfperf::replay::Programs;
+use bpfperf::replay::Recording;
+use bpfperf::replay::Wanted;
+
+use crate::fixture::FIXTURES;
+
+/// What is known of each program of the fixture `name`, a line each.
+fn programs(name: &str) -> Vec<String> {
+    let fixture = FIXTURES.iter().find(|it| it.name == name).unwrap();
+    let input: &dyn ReadAt = &fixture.bytes;
+    let recording = Recording::open(input).unwrap();
+    let index = Index::new(&recording, input, &Wanted::default()).unwrap();
+    let programs = Programs::new(&recording, &index);
+    assert_eq!(programs.n_damaged(), 0);
+    let all = programs.all().iter();
+    let line = |it: &bpfperf::replay::programs::Program<'_>| {
+        let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+        let life = match (it.loaded, it.unloaded) {
+            (None, None) => "all the time",
+            (None, Some(_)) => "until some time",
+            (Some(_), None) => "since some time",
+            (Some(_), Some(_)) => "for some time",
+        };
+        let loader = it.loader.as_ref().map(|it| format!(" by {}", text(&it.comm)));
+        let functions: Vec<_> = it.functions.iter().map(|it| text(&it.name)).collect();
+        format!(
+            "{} {} {} {life}{} {functions:?} {:?}",
+            it.id.map_or("-".to_owned(), |it| it.to_string()),
+            it.type_name().unwrap_or("-"),
+            text(&it.name),
+            loader.unwrap_or_default(),
+            it.metadata,
+        )
+    };
+    all.map(line).collect()
+}
+
+#[track_caller]
+fn check(name: &str, want: &[&str]) {
+    let got = programs(name);
+    assert_eq!(got, want, "{got:#?}");
+}
+
+#[test]
+fn a_program_that_was_there_before_has_its_functions_and_metadata() {
+    check(
+        "perf-7.3-bpf-before",
+        &[
+            r#"78290 raw_tracepoint demo_sys_enter all the time ["bpf_prog_54bc6e0d5cff6a74_demo_sys_enter", "bpf_prog_3d98e2edf377e4c1_demo_hash"] [("owner", "\"bpfperf\""), ("purpose", "\"demo: a program that costs CPU\""), ("version", "1")]"#,
+        ],
+    );
+    check(
+        "perf-6.1-bpf-before",
+        &[
+            r#"78306 raw_tracepoint demo_sys_enter all the time ["bpf_prog_54bc6e0d5cff6a74_demo_sys_enter", "bpf_prog_3d98e2edf377e4c1_demo_hash"] []"#,
+        ],
+    );
+}
+
+#[test]
+fn programs_that_come_and_go_have_their_times_and_who_loaded_them() {
+    check(
+        "perf-7.3-bpf-during",
+        &[
+            r#"78292 socket_filter  for some time by demo ["bpf_prog_62efe59b7d4f5ea1"] []"#,
+            r#"78293 socket_filter  for some time by demo ["bpf_prog_59f4a931744dcdc6"] []"#,
+            r#"78294 socket_filter libbpf_nametest for some time by demo ["bpf_prog_59f4a931744dcdc6_libbpf_nametest"] []"#,
+            r#"78295 kprobe a for some time by demo ["bpf_prog_13b57167626c8dd1_a", "bpf_prog_06ca94ddf11063d6_b"] []"#,
+            r#"78296 socket_filter  for some time by demo ["bpf_prog_cdfb7395b343f731"] []"#,
+            r#"78297 tracepoint  for some time by demo ["bpf_prog_2a71da1e3f8d9dc0"] []"#,
+            r#"78298 raw_tracepoint demo_sys_enter since some time by demo ["bpf_prog_0096a5528ae2a8b3_demo_sys_enter", "bpf_prog_3d98e2edf377e4c1_demo_hash"] [("owner", "\"bpfperf\""), ("purpose", "\"demo: a program that costs CPU\""), ("version", "1")]"#,
+            r#"78299 socket_filter  for some time by demo ["bpf_prog_59f4a931744dcdc6"] []"#,
+        ],
+    );
+    check(
+        "bpfperf-bpf",
+        &[
+            r#"78314 raw_tracepoint demo_sys_enter all the time ["bpf_prog_0096a5528ae2a8b3_demo_sys_enter", "bpf_prog_3d98e2edf377e4c1_demo_hash"] [("owner", "\"bpfperf\""), ("purpose", "\"demo: a program that costs CPU\""), ("version", "1")]"#,
+            r#"78316 socket_filter  for some time by demo ["bpf_prog_62efe59b7d4f5ea1"] []"#,
+            r#"78317 socket_filter  for some time by demo ["bpf_prog_59f4a931744dcdc6"] []"#,
+            r#"78318 socket_filter libbpf_nametest for some time by demo ["bpf_prog_59f4a931744dcdc6_libbpf_nametest"] []"#,
+            r#"78319 kprobe a for some time by demo ["bpf_prog_13b57167626c8dd1_a", "bpf_prog_06ca94ddf11063d6_b"] []"#,
+            r#"78320 socket_filter  for some time by demo ["bpf_prog_cdfb7395b343f731"] []"#,
+            r#"78321 tracepoint  for some time by demo ["bpf_prog_2a71da1e3f8d9dc0"] []"#,
+            r#"78322 raw_tracepoint demo_sys_enter since some time by demo ["bpf_prog_0096a5528ae2a8b3_demo_sys_enter", "bpf_prog_3d98e2edf377e4c1_demo_hash"] []"#,
+            r#"78323 socket_filter  for some time by demo ["bpf_prog_59f4a931744dcdc6"] []"#,
+        ],
+    );
+}
