@@ -49,7 +49,7 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 }
 
 /// An error of the system's by its name, as everywhere, and not by its number.
-fn in_words(error: &(dyn Error + 'static)) -> String {
+pub(super) fn in_words(error: &(dyn Error + 'static)) -> String {
     let errno = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     errno.map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).to_string())
 }

@@ -4,6 +4,7 @@
 //! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
 
 mod advice;
+mod doctor;
 mod header;
 mod input;
 mod log;
@@ -34,6 +35,8 @@ enum Command {
     Report(report::Args),
     /// Print the samples of a recording one by one.
     Script(script::Args),
+    /// Tell what this machine and this user can record, and what stops the rest.
+    Doctor(doctor::Args),
 }
 
 /// Runs the command line.
@@ -49,6 +52,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Script(args) => script::run(&args),
+        Command::Doctor(args) => doctor::run(args),
     };
     match done {
         Ok(status) => status,

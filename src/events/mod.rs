@@ -14,6 +14,7 @@ use std::io;
 
 use crate::perfdata::Attr;
 
+pub use names::HARDWARE_CYCLES;
 pub use names::KIND_HARDWARE;
 pub use names::KIND_SOFTWARE;
 pub use names::KIND_TRACEPOINT;
@@ -144,7 +145,7 @@ pub fn parse(list: &str, tracepoints: &dyn Tracepoints) -> Result<Vec<Event>, Er
 
 /// `cycles` at the best precision, what is sampled where nothing is said.
 pub fn default_event() -> Event {
-    let attr = Attr { kind: KIND_HARDWARE, config: names::HARDWARE_CYCLES, ..Attr::default() };
+    let attr = Attr { kind: KIND_HARDWARE, config: HARDWARE_CYCLES, ..Attr::default() };
     let best = modifiers::Modifiers::BEST;
     Event { name: "cycles:P".to_owned(), attr: best.apply(attr), precision: Precision::Best }
 }

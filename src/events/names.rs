@@ -20,7 +20,7 @@ pub const SOFTWARE_DUMMY: u64 = 9;
 /// `PERF_COUNT_SW_BPF_OUTPUT`.
 pub(super) const SOFTWARE_BPF_OUTPUT: u64 = 10;
 /// `PERF_COUNT_HW_CPU_CYCLES`.
-pub(super) const HARDWARE_CYCLES: u64 = 0;
+pub const HARDWARE_CYCLES: u64 = 0;
 
 /// Name, type and number of the events that have a name of their own.
 const NAMED: [(&str, u32, u64); 33] = [

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod note;
+pub mod privilege;
 pub mod process;
 pub mod settings;
 pub mod tracefs;

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod map;
 pub mod perf_event;
 pub mod pidfd;
+pub mod probe;
 pub mod ring;
 pub mod signals;
 pub mod spawn;

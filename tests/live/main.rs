@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod demo;
+mod doctor;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
