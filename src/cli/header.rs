@@ -11,7 +11,10 @@ use crate::render::header;
 use crate::render::header::Detail;
 use crate::render::header::Form;
 use crate::render::header::Header;
+use crate::replay::Index;
+use crate::replay::Programs;
 use crate::replay::Recording;
+use crate::replay::Wanted;
 use crate::sys::clock::local_time;
 
 /// What can be asked of a header.
@@ -68,8 +71,20 @@ impl Args {
             local_time,
         };
         header::write(&header, detail, out)?;
+        if show_info {
+            write_programs(file, recording, out)?;
+        }
         out.flush()?;
         Ok(if header_only { Then::Stop } else { Then::Work })
+    }
+}
+
+/// Writes what records tell of programs, for which they have to be gone over.
+fn write_programs(file: &File, recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
+    // What is wrong with the records is told by whoever reads them for their own sake.
+    match Index::new(recording, file, &Wanted::default()) {
+        Ok(index) => header::write_programs(&Programs::new(recording, &index), out),
+        Err(error) => writeln!(out, "# records damaged: {error}"),
     }
 }
 

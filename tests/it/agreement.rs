@@ -2,6 +2,20 @@
 
 use std::ffi::OsStr;
 
+use bpfperf::perfdata::private::Attached;
+use bpfperf::perfdata::private::Holder;
+use bpfperf::perfdata::private::LinkState;
+use bpfperf::perfdata::private::MapState;
+use bpfperf::perfdata::private::Message;
+use bpfperf::perfdata::private::ProgramRuns;
+use bpfperf::perfdata::private::ProgramState;
+use bpfperf::perfdata::private::Runs;
+use bpfperf::perfdata::private::TracepointPrograms;
+use bpfperf::replay::Index;
+use bpfperf::replay::Programs;
+use bpfperf::replay::Recording;
+use bpfperf::replay::Wanted;
+
 use crate::command::Ran;
 use crate::command::program;
 use crate::command::run;
@@ -110,4 +124,83 @@ fn a_dumped_record_shows_all_of_its_bytes() {
     assert!(ran.stdout.contains(want), "{}", &ran.stdout[..4000]);
     let short = "\n.  0000:  52 00 00 00 00 00 08 00                          R.......        \n";
     assert!(ran.stdout.contains(short));
+}
+
+#[test]
+fn the_header_in_full_says_where_programs_sit_and_what_they_cost() {
+    let it = FIXTURES.iter().find(|it| it.name == "bpfperf-pipe").expect("it is there");
+    let mut bytes = it.bytes.to_vec();
+    let load_time_ns = load_time_ns(it.bytes);
+    let link = LinkState {
+        id: 5,
+        kind: "raw_tracepoint".to_owned(),
+        target: Some("sys_enter".to_owned()),
+        ..LinkState::default()
+    };
+    let state = ProgramState {
+        id: 78314,
+        load_time_ns,
+        maps: vec![MapState { id: 3, name: "counts".to_owned(), kind: "hash".to_owned() }],
+        links: vec![link],
+        pins: vec!["/sys/fs/bpf/\x1bdemo".to_owned()],
+        holders: vec![Holder { pid: 9, comm: "demo".to_owned(), via: "prog".to_owned() }],
+        ..ProgramState::default()
+    };
+    let runs = |boot_ns, run_cnt| {
+        let run_time_ns = run_cnt * 30;
+        let runs =
+            ProgramRuns { id: 78314, load_time_ns, run_cnt, run_time_ns, ..ProgramRuns::default() };
+        Message::Runs(Runs { boot_ns, counted: true, programs: vec![runs] })
+    };
+    let attached = Attached {
+        id: 78314,
+        load_time_ns,
+        name: "demo_sys_enter".to_owned(),
+        how: "perf_event".to_owned(),
+        can_drop: true,
+        ..Attached::default()
+    };
+    let tracepoint = |programs, refused: Option<&str>| {
+        Message::Tracepoint(TracepointPrograms {
+            event: "raw_syscalls:sys_enter".to_owned(),
+            programs,
+            refused: refused.map(str::to_owned),
+            ..TracepointPrograms::default()
+        })
+    };
+    let messages = [
+        Message::Program(state),
+        runs(1, 10),
+        runs(2, 15),
+        tracepoint(vec![attached], None),
+        tracepoint(vec![], Some("EPERM")),
+    ];
+    for (number, message) in (1..).zip(&messages) {
+        message.encode(number, &mut bytes);
+    }
+    let ran = run_with(["report", "--header-only", "-I", "-i", "-"], &bytes);
+    assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
+    let want = r"# bpf program 78314: raw_tracepoint demo_sys_enter, tag 0096a5528ae2a8b3
+#   attached: raw_tracepoint sys_enter (link 5)
+#   on recorded tracepoints: raw_syscalls:sys_enter by perf_event
+#   pinned: /sys/fs/bpf/\x1bdemo
+#   maps: counts (hash 3)
+#   held by: demo (9)
+#   ran: 5 times, 150 ns
+# tracepoint raw_syscalls:sys_enter: 78314 demo_sys_enter (perf_event, may drop samples)
+# tracepoint raw_syscalls:sys_enter: the kernel does not tell: EPERM
+";
+    let found = ran.stdout.find("# bpf program ").map(|at| &ran.stdout[at..]);
+    assert_eq!(found, Some(want), "{}", ran.stdout);
+    let dumped = run_with(["script", "-D", "-i", "-"], &bytes).stdout;
+    let want = "PERF_RECORD_EVENT_TYPE bpfperf runs 2, part 1 of 1\n  {\"boot_ns\":1,";
+    assert!(dumped.contains(want), "{dumped}");
+}
+
+/// When the one program of a fixture was loaded.
+fn load_time_ns(bytes: &[u8]) -> u64 {
+    let recording = Recording::open(&bytes).expect("it is a recording");
+    let index = Index::new(&recording, &bytes, &Wanted::default()).expect("it is whole");
+    let programs = Programs::new(&recording, &index);
+    programs.all().iter().find_map(|it| it.load_time_ns).expect("it tells of a program")
 }

@@ -3,6 +3,7 @@
 mod attr;
 mod bpf;
 mod machine;
+mod programs;
 
 use std::io;
 use std::io::Write;
@@ -25,6 +26,8 @@ use crate::perfdata::feature::SampleTime;
 use crate::perfdata::feature::Text;
 use crate::units::FileOffset;
 use crate::units::LocalTime;
+
+pub use self::programs::write_programs;
 
 use self::attr::Attribute;
 
