@@ -2,8 +2,8 @@
 //!
 //! In come ids, out come [`Program`]s with everything that the kernel tells of them, fetched while
 //! they live. A program that is gone, refused or odd is counted and never costs another one its
-//! place. No descriptor outlives the question it was opened for, since holding one delays the
-//! unload of a program.
+//! place. A descriptor is held as long as the questions about one program take, since it delays the
+//! unload, and no longer than its loader takes to bind its metadata to it.
 
 mod btfs;
 mod kallsyms;
@@ -14,6 +14,7 @@ pub use kallsyms::Image;
 pub use kallsyms::images;
 pub use metadata::MetadataEntry;
 pub use programs::Function;
+pub use programs::Held;
 pub use programs::Program;
 pub use programs::Programs;
 pub use programs::Skipped;

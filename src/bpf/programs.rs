@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 
@@ -66,6 +67,12 @@ impl Program {
         &self.info
     }
 
+    /// The ids of the maps that it uses.
+    pub fn map_ids(&self) -> impl ExactSizeIterator<Item = u32> {
+        let ids = self.info.array(ProgArray::MAP_IDS).unwrap_or_default().as_chunks::<4>().0;
+        ids.iter().copied().map(u32::from_ne_bytes)
+    }
+
     /// Its functions in native code, the entry first; none where the kernel hides addresses.
     pub fn functions(&self) -> &[Function] {
         &self.functions
@@ -88,15 +95,43 @@ pub struct Skipped {
     pub n_failed: u64,
     /// Known, but without the addresses of their code, which the kernel hides.
     pub n_hidden: u64,
+    /// Known, but without their types, which the kernel did not hand out.
+    pub n_untyped: u64,
 }
 
 /// Programs by id, with the BTF objects that describe them, each fetched once.
 #[derive(Debug, Default)]
 pub struct Programs {
     by_id: BTreeMap<ProgId, Program>,
+    /// Why those are not there that were asked for in vain.
+    missed: BTreeMap<ProgId, Errno>,
     btfs: Btfs,
     maps: MetadataMaps,
-    skipped: Skipped,
+}
+
+/// A program that cannot go away while it is looked at.
+#[derive(Debug)]
+pub struct Held {
+    id: ProgId,
+    fd: OwnedFd,
+}
+
+impl Held {
+    /// Takes hold of the program `id`.
+    ///
+    /// This is quick, and all that has to be: a program that is held can be looked at later.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it is gone, `EPERM` without the privilege.
+    pub fn take(id: ProgId) -> Result<Self, Errno> {
+        Ok(Self { id, fd: bpf::prog_fd(id.0)? })
+    }
+
+    /// The kernel's id of it.
+    pub fn id(&self) -> ProgId {
+        self.id
+    }
 }
 
 impl Programs {
@@ -112,6 +147,13 @@ impl Programs {
         Ok(programs)
     }
 
+    /// None yet, to be told of those that come from now on.
+    pub fn to_come() -> Self {
+        let mut programs = Self::default();
+        programs.maps.skip_old();
+        programs
+    }
+
     /// Adds the loaded programs that are not known yet.
     ///
     /// # Errors
@@ -124,63 +166,82 @@ impl Programs {
             if id <= last {
                 break;
             }
-            self.fetch(ProgId(id));
             last = id;
+            let id = ProgId(id);
+            if self.get(id).is_some() {
+                continue;
+            }
+            match Held::take(id) {
+                Ok(held) => self.look(&held),
+                Err(errno) => self.miss(id, errno),
+            }
         }
         Ok(())
     }
 
-    /// Asks for the program `id`, unless it is known, and keeps what there is.
-    pub fn fetch(&mut self, id: ProgId) {
-        if self.get(id).is_some() {
-            return;
-        }
-        match self.ask(id) {
+    /// Asks for all there is to know of a program, and keeps it.
+    ///
+    /// What cannot be had is counted in [`Programs::skipped`].
+    pub fn look(&mut self, held: &Held) {
+        match self.ask(held) {
             Ok(program) => {
-                if program.functions.is_empty() && program.info.n_functions() > 0 {
-                    self.skipped.n_hidden += 1;
-                }
-                self.by_id.insert(id, program);
+                self.missed.remove(&held.id);
+                self.by_id.insert(held.id, program);
             }
-            Err(Errno::ENOENT) => self.skipped.n_vanished += 1,
-            Err(Errno::EPERM | Errno::EACCES) => self.skipped.n_refused += 1,
-            Err(errno) => {
-                tracing::debug!(%id, %errno, "program info");
-                self.skipped.n_failed += 1;
-            }
+            Err(errno) => self.miss(held.id, errno),
         }
     }
 
-    /// Asks again for a program that has no metadata yet, if it still lives.
+    /// Whether metadata of a known program is there, but not bound to it yet, so that it is worth
+    /// holding the program a little longer.
     ///
     /// A loader binds the map of a program that does not itself read its metadata only after the
     /// load (`BPF_PROG_BIND_MAP`).
+    pub fn awaits_metadata(&mut self, id: ProgId) -> bool {
+        let Some(program) = self.by_id.get(&id) else { return false };
+        let Some(btf_id) = program.info.btf_id() else { return false };
+        let mut new = self.maps.new_of(btf_id, &mut self.btfs);
+        new.any(|id| program.map_ids().all(|it| it != id))
+    }
+
+    /// Looks again at a known program if it has got more maps by now.
+    pub fn look_again(&mut self, held: &Held) {
+        let Some(known) = self.by_id.get(&held.id) else { return };
+        let n_known = known.map_ids().len();
+        let n_now = bpf::n_maps(held.fd.as_fd()).ok().and_then(|it| usize::try_from(it).ok());
+        if n_now.is_some_and(|it| it != n_known) {
+            self.look(held);
+        }
+    }
+
+    /// As [`Programs::look_again`], if it still lives and can have metadata.
     pub fn refresh(&mut self, id: ProgId) {
-        if self.by_id.get(&id).is_none_or(|it| !it.metadata.is_empty()) {
+        if self.by_id.get(&id).is_none_or(|it| it.info.btf_id().is_none()) {
             return;
         }
-        match self.ask(id) {
-            Ok(program) => {
-                self.by_id.insert(id, program);
-            }
+        match Held::take(id) {
+            Ok(held) => self.look_again(&held),
             Err(errno) => tracing::trace!(%id, %errno, "second look"),
         }
     }
 
     /// Takes over what `other` knows and this does not.
     pub fn merge(&mut self, other: Self) {
-        let Self { by_id, btfs, maps: _, skipped } = other;
+        let Self { by_id, missed, btfs, maps: _ } = other;
         for (id, program) in by_id {
-            if self.by_id.get(&id).is_none_or(|known| known.metadata.is_empty()) {
+            if !self.knows(&program) {
                 self.by_id.insert(id, program);
             }
         }
+        self.missed.extend(missed);
+        let by_id = &self.by_id;
+        self.missed.retain(|id, _| !by_id.contains_key(id));
         self.btfs.merge(btfs);
-        let Skipped { n_vanished, n_refused, n_failed, n_hidden } = skipped;
-        self.skipped.n_vanished += n_vanished;
-        self.skipped.n_refused += n_refused;
-        self.skipped.n_failed += n_failed;
-        self.skipped.n_hidden += n_hidden;
+    }
+
+    /// Whether `program` is known with all of its metadata.
+    pub fn knows(&self, program: &Program) -> bool {
+        self.get(program.id()).is_some_and(|it| it.metadata.len() >= program.metadata.len())
     }
 
     /// The programs, by rising id.
@@ -203,23 +264,42 @@ impl Programs {
 
     /// What could not be had.
     pub fn skipped(&self) -> Skipped {
-        self.skipped
+        let mut skipped = Skipped::default();
+        for errno in self.missed.values() {
+            match errno {
+                Errno::ENOENT => skipped.n_vanished += 1,
+                Errno::EPERM | Errno::EACCES => skipped.n_refused += 1,
+                _ => skipped.n_failed += 1,
+            }
+        }
+        for Program { info, functions, .. } in self.by_id.values() {
+            // A program that the kernel interprets has an address, but no code there.
+            let is_interpreted = info.array(ProgArray::JITED_KSYMS).is_some_and(|it| it != [0; 8]);
+            let is_hidden = functions.is_empty() && info.n_functions() > 0 && !is_interpreted;
+            skipped.n_hidden += u64::from(is_hidden);
+            let is_untyped = info.btf_id().is_some_and(|id| self.btfs.get(id).is_none());
+            skipped.n_untyped += u64::from(is_untyped);
+        }
+        skipped
     }
 
-    fn ask(&mut self, id: ProgId) -> Result<Program, Errno> {
-        let answer = {
-            let prog = bpf::prog_fd(id.0)?;
-            bpf::prog_info(prog.as_fd(), &WANTED)?
-        };
+    /// Notes why a program could not be held.
+    pub fn miss(&mut self, id: ProgId, errno: Errno) {
+        tracing::trace!(%id, %errno, "program");
+        self.missed.insert(id, errno);
+    }
+
+    fn ask(&mut self, held: &Held) -> Result<Program, Errno> {
+        let answer = bpf::prog_info(held.fd.as_fd(), &WANTED)?;
         let arrays = ProgArray::ALL.into_iter().zip(&answer.arrays);
         let arrays = arrays.filter_map(|(array, bytes)| Some((array, bytes.as_deref()?)));
         let info = ProgInfo::new(&answer.info, arrays);
         let btf = info.btf_id().and_then(|id| self.btfs.fetch(id));
         let functions = functions(&info, btf);
-        let maps = info.array(ProgArray::MAP_IDS).unwrap_or_default().as_chunks::<4>().0;
-        let maps = maps.iter().copied().map(u32::from_ne_bytes);
-        let metadata = maps.flat_map(|id| self.maps.entries(id, &mut self.btfs).to_vec()).collect();
-        Ok(Program { info, functions, metadata })
+        let mut program = Program { info, functions, metadata: Vec::new() };
+        let said = program.map_ids().map(|id| self.maps.entries(id, &mut self.btfs).to_vec());
+        program.metadata = said.flatten().collect();
+        Ok(program)
     }
 }
 
@@ -354,16 +434,16 @@ mod tests {
             functions: Vec::new(),
             metadata: Vec::new(),
         };
-        let skipped = Skipped { n_vanished: 1, n_refused: 2, n_failed: 3, n_hidden: 4 };
-        let with = |ids: &[u32]| Programs {
+        let with = |ids: &[u32], missed: &[(u32, Errno)]| Programs {
             by_id: ids.iter().map(|&id| (ProgId(id), program(b"a"))).collect(),
-            skipped,
+            missed: missed.iter().map(|&(id, errno)| (ProgId(id), errno)).collect(),
             ..Programs::default()
         };
-        let mut programs = with(&[1, 2]);
-        programs.merge(with(&[2, 3]));
+        let mut programs = with(&[1, 2], &[(3, Errno::ENOENT), (4, Errno::ENOENT)]);
+        let other = [(2, Errno::ENOENT), (4, Errno::ENOENT), (5, Errno::EPERM), (6, Errno::EIO)];
+        programs.merge(with(&[2, 3], &other));
         assert_eq!(programs.iter().len(), 3);
-        let twice = Skipped { n_vanished: 2, n_refused: 4, n_failed: 6, n_hidden: 8 };
-        assert_eq!(programs.skipped(), twice);
+        let want = Skipped { n_vanished: 1, n_refused: 1, n_failed: 1, ..Skipped::default() };
+        assert_eq!(programs.skipped(), want);
     }
 }

@@ -15,7 +15,8 @@ use super::types::Type;
 const MAX_DEPTH: u32 = 16;
 
 impl Btf {
-    /// The value of type `type_id` that `data` begins with, as text of at most `max_len` bytes.
+    /// The value of type `type_id` that `data` begins with, as text of at most `max_len` bytes; a longer one
+    /// ends in dots.
     ///
     /// `None` if the type is unknown, or `data` too short for it. Control characters, quotes and
     /// what is not UTF-8 are escaped inside strings, so the text is safe on a terminal.
@@ -264,11 +265,18 @@ impl Printer<'_> {
     }
 }
 
-/// Cuts `text` to at most `max_len` bytes, between characters.
+/// What a text ends with that was cut.
+const MARK: &str = "...";
+
+/// Cuts `text` to at most `max_len` bytes, between characters, and marks it as cut.
 pub(crate) fn cut(text: &mut String, max_len: usize) {
-    while text.len() > max_len {
+    if text.len() <= max_len {
+        return;
+    }
+    while text.len() > max_len.saturating_sub(MARK.len()) {
         text.pop();
     }
+    text.push_str(MARK);
 }
 
 /// `value`, whose sign is its bit `bits - 1`.
@@ -465,8 +473,8 @@ mod tests {
         let wide = btf.array(empty, u32::MAX);
         let text = btf.array(CHAR, 600);
         let btf = btf.build();
-        assert_eq!(btf.print(wide, &[], 10).as_deref(), Some("[{},{},{},"));
+        assert_eq!(btf.print(wide, &[], 10).as_deref(), Some("[{},{},..."));
         let long = btf.print(text, "\u{e9}".repeat(300).as_bytes(), 255).unwrap();
-        assert_eq!(long, format!("\"{}", "\u{e9}".repeat(127)));
+        assert_eq!(long, format!("\"{}...", "\u{e9}".repeat(125)));
     }
 }

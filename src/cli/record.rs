@@ -357,29 +357,41 @@ fn tell_summary(summary: &Summary, output: &Output) {
     let megabytes = summary.bytes as f64 / f64::from(1 << 20);
     let seconds = summary.elapsed.as_secs_f64();
     let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+    let missed = bpf_missed(summary.bpf.skipped.n_vanished);
+    let name = name_of(output);
     message::say(&format!(
-        "[ bpfperf record: Captured and wrote {megabytes:.3} MB {} ({samples}, {seconds:.3} s{lost}) ]",
-        name_of(output),
+        "[ bpfperf record: Captured and wrote {megabytes:.3} MB {name} \
+         ({samples}, {seconds:.3} s{lost}{missed}) ]"
     ));
 }
 
 /// What could not be had of BPF programs, in one line.
 ///
-/// Programs that lived too briefly to be asked for are no news: loaders probe the kernel with them,
-/// and their names are in the recording all the same.
+/// Those that were gone again before they could be saved are no news here, since loaders probe the
+/// kernel with such, and their names are in the recording all the same: the last line counts them.
 fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
-    let BpfGaps { skipped, n_lost } = *gaps;
-    let Skipped { n_vanished, n_refused, n_failed, n_hidden } = skipped;
-    tracing::debug!(n_vanished, "BPF programs that were gone before they could be asked for");
+    let BpfGaps { skipped, n_lost, ended_early } = gaps;
+    let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
     let counts = [
         (n_refused, "BPF programs may not be asked for"),
         (n_failed, "BPF programs could not be asked for"),
         (n_hidden, "BPF programs hide their addresses"),
-        (n_lost, "loads of BPF programs went by unseen"),
+        (n_untyped, "BPF programs hide their types"),
+        (*n_lost, "loads of BPF programs went by unseen"),
     ];
     let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
-    let told: Vec<String> = told.collect();
+    let early = ended_early.iter().map(|why| format!("later BPF programs were not saved: {why}"));
+    let told: Vec<String> = told.chain(early).collect();
     (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// What the last line says of programs of which little more than the name is in the recording.
+fn bpf_missed(n_vanished: u64) -> String {
+    match n_vanished {
+        0 => String::new(),
+        1 => ", 1 BPF program gone before it was saved".to_owned(),
+        n => format!(", {n} BPF programs gone before they were saved"),
+    }
 }
 
 #[cfg(test)]
@@ -468,12 +480,17 @@ mod tests {
     #[test]
     fn what_is_missing_of_programs_is_told_in_one_line() {
         let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
-        let gaps = BpfGaps { skipped, n_lost: 3 };
+        let gaps = BpfGaps { skipped, n_lost: 3, ended_early: Some("a bug".to_owned()) };
         assert_eq!(
             bpf_gaps(&gaps).as_deref(),
-            Some("2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen")
+            Some(
+                "2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen, \
+                 later BPF programs were not saved: a bug"
+            )
         );
         let skipped = Skipped { n_vanished: 9, ..Skipped::default() };
-        assert_eq!(bpf_gaps(&BpfGaps { skipped, n_lost: 0 }), None);
+        assert_eq!(bpf_gaps(&BpfGaps { skipped, ..BpfGaps::default() }), None);
+        assert_eq!(bpf_missed(skipped.n_vanished), ", 9 BPF programs gone before they were saved");
+        assert_eq!(bpf_missed(0), "");
     }
 }

@@ -12,7 +12,6 @@ use crate::host::process;
 use crate::sys::spawn::Held;
 use crate::units::Tid;
 
-use super::config::Compat;
 use super::config::Target;
 use super::note::Note;
 use super::plan::Request;
@@ -35,7 +34,7 @@ impl Session<'_> {
         held: Option<&Held>,
         notes: &mut Vec<Note>,
     ) -> Vec<u8> {
-        let mut synth = Synth::new(self.trailer());
+        let mut synth = Synth::new(self.trailer(), 0);
         synth.ids(&self.id_entries());
         let symbols = symbols.join().ok().and_then(Result::ok);
         match symbols.as_ref().and_then(kernel::Symbols::text) {
@@ -81,6 +80,7 @@ impl Session<'_> {
             }
         }
         synth.finished();
+        self.next_message = synth.next_message();
         self.drain_early();
         synth.take()
     }
@@ -97,9 +97,7 @@ impl Session<'_> {
         };
         for program in programs.iter() {
             synth.program(program);
-            if self.config.compat != Compat::Perf6_1 {
-                synth.metadata(program);
-            }
+            synth.metadata(program, self.config.compat);
         }
         // Where there is no program there is no trampoline, and the list is long.
         if let Some(Ok(all)) = symbols.map(kernel::Symbols::all) {

@@ -15,6 +15,7 @@
 //! Nothing here prints: what goes otherwise than asked for is a [`Note`].
 
 mod before;
+mod catch;
 mod config;
 mod describe;
 mod hop;
@@ -128,10 +129,12 @@ pub struct Summary {
 }
 
 /// What could not be had of BPF programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BpfGaps {
     /// Programs of which something is missing, by why.
     pub skipped: Skipped,
     /// Loads and unloads of which the kernel dropped the news.
     pub n_lost: u64,
+    /// Why nobody looked at the programs that were loaded towards the end.
+    pub ended_early: Option<String>,
 }

@@ -42,7 +42,6 @@ use super::BpfGaps;
 use super::Error;
 use super::Summary;
 use super::config;
-use super::config::Compat;
 use super::config::Config;
 use super::config::Events;
 use super::config::FollowBpf;
@@ -133,6 +132,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         programs: None,
         samples_kernel,
         early: Vec::new(),
+        next_message: 0,
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -252,6 +252,8 @@ pub(super) struct Session<'a> {
     pub(super) samples_kernel: bool,
     /// What came before there was a file.
     pub(super) early: Vec<u8>,
+    /// The number of the next message in private records.
+    pub(super) next_message: u32,
 }
 
 impl Session<'_> {
@@ -366,20 +368,17 @@ impl Session<'_> {
         tracing::debug!(tally = ?self.tally, "ended");
         let late = sideband.map(Sideband::stop);
         self.round(&mut output);
-        let mut synth = Synth::new(self.trailer());
+        let mut synth = Synth::new(self.trailer(), self.next_message);
         self.count_lost(&mut synth);
         let mut bpf = BpfGaps::default();
         if let Some(late) = late {
             bpf.n_lost = late.n_lost;
+            bpf.ended_early = late.ended_early;
             let n_programs = late.programs.iter().len();
             tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
             let known = self.programs.get_or_insert_default();
-            if self.config.compat != Compat::Perf6_1 {
-                let new = late.programs.iter().filter(|it| {
-                    known.get(it.id()).is_none_or(|known| known.metadata().is_empty())
-                });
-                new.for_each(|it| synth.metadata(it));
-            }
+            let new = late.programs.iter().filter(|it| !known.knows(it));
+            new.for_each(|it| synth.metadata(it, self.config.compat));
             known.merge(late.programs);
         }
         bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();

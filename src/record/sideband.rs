@@ -4,54 +4,58 @@
 //!
 //! ```text
 //!   tracking   ksymbol, bpf_event     into the CPU's data ring   -> the file: names by time
-//!   wake-up    bpf_event, watermark   into a small ring of own   -> this thread -> bpf: the
-//!              of one record                                        program, while it lives
+//!   wake-up    bpf_event, watermark   into a small ring of own   -> a thread on that CPU: holds the
+//!              of one record                                        program -> this file's thread:
+//!                                                                   asks, while it is held
 //! ```
 //!
-//! The plan has the first; the second is this file's. What the thread reads is never written. It
-//! asks for a program twice, since the loader binds the map with the owner's metadata only after
-//! the load, and closes each descriptor at once.
+//! The plan has the first; [`super::catch`] has the second. What is read there is never written. A
+//! program that its loader closes at once lives until it has been asked for. Where the owner's
+//! metadata is in a map that the loader has yet to bind to the program, it is held until that is
+//! done.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use nix::errno::Errno;
-use nix::poll::PollFd;
-use nix::poll::PollFlags;
-use nix::poll::PollTimeout;
 use nix::sys::eventfd::EfdFlags;
 use nix::sys::eventfd::EventFd as Doorbell;
 use nix::sys::signal::SigSet;
 
+use crate::bpf::Held;
 use crate::bpf::Programs;
-use crate::events;
-use crate::perfdata::Attr;
-use crate::perfdata::AttrFlags;
-use crate::perfdata::BpfEvent;
-use crate::perfdata::Cursor;
-use crate::perfdata::Endian;
-use crate::perfdata::Record;
-use crate::perfdata::RecordHeader;
 use crate::sys::Refused;
-use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::OpenError;
-use crate::sys::perf_event::Target;
-use crate::sys::ring::Ring;
-use crate::sys::ring::page_len;
 use crate::sys::thread;
 use crate::units::Cpu;
-use crate::units::FileOffset;
 use crate::units::ProgId;
 
-/// Size of a wake-up ring in pages: some 800 loads, of which each wakes the reader.
-const RING_PAGES: usize = 8;
+use super::catch::Catch;
+use super::catch::Catcher;
 
-/// How long after its load a program is asked for again.
+/// How many programs may be held and not yet asked for.
+const MAX_CAUGHT: usize = 256;
+
+/// How long after its load a program is looked at again, if it lives: a loader may be slow.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
+
+/// How long a program is held at most for metadata that is about to be bound to it: on a busy CPU
+/// its loader may have to wait for its turn.
+const LONGEST_HOLD: Duration = Duration::from_millis(100);
+
+/// How long after its load a held program is looked at for the first time. The time to the next
+/// look is as long as all before, so that what the hold adds to a program's life is at most as long
+/// as its loader took to bind the metadata.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+
+/// The stack of a thread that catches programs, in bytes: there may be hundreds of them.
+const CATCHER_STACK: usize = 256 << 10;
 
 /// Why no thread watches for programs.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +67,8 @@ pub enum Unavailable {
     /// A ring could not be had.
     #[error(transparent)]
     Ring(#[from] Refused),
-    /// The thread could not be started.
-    #[error("cannot start the thread that watches for BPF programs")]
+    /// A thread could not be started.
+    #[error("cannot start the threads that watch for BPF programs")]
     Thread(#[source] std::io::Error),
 }
 
@@ -78,22 +82,28 @@ pub struct Outcome {
     /// How many records the kernel dropped because a ring was full; what still lived was found by
     /// a walk.
     pub n_lost: u64,
+    /// Why some CPU's loads were not seen up to the end, if that is so.
+    pub ended_early: Option<String>,
 }
 
-/// The attribute of the wake-up event.
-fn wakeup_attr() -> Attr {
-    Attr { flags: AttrFlags::BPF_EVENT | AttrFlags::WATERMARK, wakeup: 1, ..dummy() }
-}
-
-fn dummy() -> Attr {
-    Attr { kind: events::KIND_SOFTWARE, config: events::SOFTWARE_DUMMY, ..Attr::default() }
-}
-
-/// The thread that saves programs while they live.
+/// The threads that save programs while they live.
 #[derive(Debug)]
 pub struct Sideband {
     thread: JoinHandle<Outcome>,
-    stop: Arc<Doorbell>,
+    _bell: Bell,
+}
+
+/// Ends the threads on all CPUs when it is dropped.
+#[derive(Debug)]
+struct Bell(Arc<Doorbell>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if let Err(errno) = self.0.write(1) {
+            // A counter that is full rings as well.
+            tracing::debug!(%errno, "stop the sideband");
+        }
+    }
 }
 
 impl Sideband {
@@ -103,34 +113,28 @@ impl Sideband {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses the event on a CPU, its ring, or the thread.
+    /// If the kernel refuses the event on a CPU, its ring, or a thread.
     pub fn start(cpus: &[Cpu]) -> Result<Self, Unavailable> {
-        let mut attr = Vec::new();
-        wakeup_attr().encode(Attr::SIZE_VER0, &mut attr);
-        let mut sources = Vec::new();
-        for &cpu in cpus {
-            let target = Target::Cpu(cpu);
-            match EventFd::open(&attr, target) {
-                Ok(event) => {
-                    let ring = Ring::map(&event, RING_PAGES * page_len())?;
-                    sources.push(Source { event, ring });
-                }
-                Err(Errno::ENODEV) => {}
-                Err(errno) => {
-                    let event = "BPF program loads".to_owned();
-                    return Err(OpenError { event, target, errno }.into());
-                }
-            }
-        }
+        let catchers = cpus.iter().filter_map(|&cpu| Catcher::open(cpu).transpose());
+        let catchers = catchers.collect::<Result<Vec<_>, _>>()?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let stop = Doorbell::from_flags(flags).map_err(|it| Unavailable::Thread(it.into()))?;
-        let stop = Arc::new(stop);
-        let bell = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
+        let bell = Doorbell::from_flags(flags).map_err(|it| Unavailable::Thread(it.into()))?;
+        let bell = Bell(Arc::new(bell));
+        let (sender, caught) = sync_channel(MAX_CAUGHT);
+        let thread = Builder::new()
             .name("bpf-sideband".to_owned())
-            .spawn(move || Watch::default().run(sources, &bell))
+            .spawn(move || Watch::new().run(&caught))
             .map_err(Unavailable::Thread)?;
-        Ok(Self { thread, stop })
+        for (catcher, n) in catchers.into_iter().zip(0..) {
+            let (stop, sender) = (Arc::clone(&bell.0), sender.clone());
+            // They end when the bell rings or nobody listens; the last of them ends the other.
+            let _catching = Builder::new()
+                .name(format!("bpf-catch-{n}"))
+                .stack_size(CATCHER_STACK)
+                .spawn(move || catcher.run(&stop, &sender))
+                .map_err(Unavailable::Thread)?;
+        }
+        Ok(Self { thread, _bell: bell })
     }
 
     /// Stops after everything that is in the rings has been read, and hands over what was saved.
@@ -138,193 +142,169 @@ impl Sideband {
     /// To be called after sampling has ended and before the features are written, so that no
     /// program has samples and nothing else.
     pub fn stop(self) -> Outcome {
-        if let Err(errno) = self.stop.write(1) {
-            // A counter that is full rings as well.
-            tracing::debug!(%errno, "stop the sideband");
-        }
-        self.thread.join().unwrap_or_default()
+        let Self { thread, _bell: bell } = self;
+        drop(bell);
+        thread.join().unwrap_or_else(|_| {
+            let ended_early = Some("the thread that asks for them panicked".to_owned());
+            Outcome { ended_early, ..Outcome::default() }
+        })
     }
-}
-
-/// A wake-up event and its ring.
-#[derive(Debug)]
-struct Source {
-    event: EventFd,
-    ring: Ring,
 }
 
 /// What the thread knows.
 #[derive(Debug, Default)]
 struct Watch {
     outcome: Outcome,
-    /// Programs to ask for again, the earliest first.
+    /// Programs that await their metadata.
+    awaiting: Vec<Awaiting>,
+    /// Programs to look at again, the earliest first.
     again: VecDeque<(Instant, ProgId)>,
 }
 
+/// A program that is held for its metadata.
+#[derive(Debug)]
+struct Awaiting {
+    held: Held,
+    since: Instant,
+    next_look: Instant,
+}
+
 impl Watch {
-    fn run(mut self, mut sources: Vec<Source>, stop: &Doorbell) -> Outcome {
+    fn new() -> Self {
+        let outcome = Outcome { programs: Programs::to_come(), ..Outcome::default() };
+        Self { outcome, ..Self::default() }
+    }
+
+    /// Goes on until no CPU has anything to tell any more.
+    fn run(mut self, caught: &Receiver<Catch>) -> Outcome {
         // Signals are for the thread that decides what they mean.
         if let Err(errno) = SigSet::all().thread_block() {
             tracing::debug!(%errno, "sideband");
         }
-        if let Err(refused) = thread::prefer() {
+        if let Err(refused) =
+            thread::run_first(thread::Urgency::Asking).or_else(|_| thread::prefer())
+        {
             tracing::debug!(%refused, "sideband");
         }
-        let mut records = Vec::new();
         loop {
-            let woken = wait(&sources, stop, self.next_look());
-            let n_lost = self.outcome.n_lost;
-            for source in &mut sources {
-                let len = copy(&source.ring, &mut records);
-                source.ring.consume(len);
-                self.read(&records);
-            }
-            // What still lives of the programs whose records were lost is found by asking for all.
-            if self.outcome.n_lost != n_lost
-                && let Err(error) = self.outcome.programs.update()
-            {
-                tracing::debug!(%error, "walk after a loss");
-            }
-            self.look_again((!woken.is_last).then(Instant::now));
-            if woken.is_last {
-                return self.outcome;
-            }
-            let mut n = 0..;
-            sources.retain(|_| n.next().is_none_or(|idx: usize| !woken.closed.contains(&idx)));
-        }
-    }
-
-    /// Reads the records of one ring.
-    fn read(&mut self, mut records: &[u8]) {
-        while let Some((record, rest)) = split(records) {
-            records = rest;
-            match record {
-                Some(Record::BpfEvent(BpfEvent { kind: BpfEvent::PROG_LOAD, id, .. })) => {
-                    self.outcome.n_loads += 1;
-                    self.outcome.programs.fetch(id);
-                    self.again.push_back((Instant::now() + SECOND_LOOK, id));
+            let next = match self.next_look() {
+                Some(at) => caught.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => caught.recv().map_err(RecvTimeoutError::from),
+            };
+            match next {
+                Ok(catch) => self.take(catch),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.look_again(None);
+                    return self.outcome;
                 }
-                Some(Record::Lost { lost, .. }) => self.outcome.n_lost += lost,
-                _ => {}
+            }
+            self.look_again(Some(Instant::now()));
+        }
+    }
+
+    fn take(&mut self, catch: Catch) {
+        let Outcome { programs, n_loads, n_lost, ended_early } = &mut self.outcome;
+        match catch {
+            Catch::Loaded(id, held) => {
+                *n_loads += 1;
+                let since = Instant::now();
+                match held {
+                    Ok(held) => {
+                        programs.look(&held);
+                        if programs.awaits_metadata(id) {
+                            let next_look = since + FIRST_LOOK;
+                            self.awaiting.push(Awaiting { held, since, next_look });
+                        } else {
+                            self.again.push_back((since + SECOND_LOOK, id));
+                        }
+                    }
+                    Err(errno) => programs.miss(id, errno),
+                }
+            }
+            Catch::Lost(lost) => {
+                *n_lost += lost;
+                // What still lives of those is found by asking for all.
+                if let Err(error) = programs.update() {
+                    tracing::debug!(%error, "walk after a loss");
+                }
+            }
+            Catch::Failed(errno) => {
+                *ended_early = Some(format!("cannot wait for news of them: {errno}"));
             }
         }
     }
 
-    /// Asks again for the programs whose time has come; for all if there is no `now` to wait for.
+    /// Looks again at the programs whose time has come; at all if there is no `now` to wait for.
     fn look_again(&mut self, now: Option<Instant>) {
+        let programs = &mut self.outcome.programs;
+        self.awaiting.retain_mut(|it| {
+            let Some(now) = now else {
+                programs.look_again(&it.held);
+                return false;
+            };
+            if now < it.next_look {
+                return true;
+            }
+            programs.look_again(&it.held);
+            it.next_look = now + (now - it.since);
+            it.next_look < it.since + LONGEST_HOLD && programs.awaits_metadata(it.held.id())
+        });
         while let Some(&(at, id)) = self.again.front() {
             if now.is_some_and(|now| now < at) {
                 return;
             }
             self.again.pop_front();
-            self.outcome.programs.refresh(id);
+            programs.refresh(id);
         }
     }
 
     fn next_look(&self) -> Option<Instant> {
-        self.again.front().map(|(at, _)| *at)
+        let awaiting = self.awaiting.iter().map(|it| it.next_look);
+        awaiting.chain(self.again.front().map(|(at, _)| *at)).min()
     }
-}
-
-/// Why the thread woke.
-#[derive(Debug, Default)]
-struct Woken {
-    /// The doorbell rang.
-    is_last: bool,
-    /// The sources that will give no more, since their CPU is gone.
-    closed: Vec<usize>,
-}
-
-/// Waits until there is something to read, `until` has come, or the doorbell rings.
-fn wait(sources: &[Source], stop: &Doorbell, until: Option<Instant>) -> Woken {
-    let timeout = until.map_or(PollTimeout::NONE, |until| {
-        // Rounded up, so as not to wake before the time.
-        let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-    });
-    let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-    fds.extend(sources.iter().map(|it| PollFd::new(it.event.as_fd(), PollFlags::POLLIN)));
-    match nix::poll::poll(&mut fds, timeout) {
-        Ok(_) => {}
-        Err(Errno::EINTR | Errno::EAGAIN) => return Woken::default(),
-        Err(errno) => {
-            tracing::debug!(%errno, "poll for BPF programs");
-            return Woken { is_last: true, closed: Vec::new() };
-        }
-    }
-    let mut answers = fds.iter().map(|it| it.revents().unwrap_or(PollFlags::empty()));
-    let is_last = answers.next().is_some_and(|it| !it.is_empty());
-    let end = PollFlags::POLLHUP | PollFlags::POLLERR;
-    let closed = answers.enumerate().filter(|(_, it)| it.intersects(end)).map(|(idx, _)| idx);
-    Woken { is_last, closed: closed.collect() }
-}
-
-/// Copies what is unread, in one piece, and returns its length.
-fn copy(ring: &Ring, records: &mut Vec<u8>) -> usize {
-    let (before_the_end, after_the_wrap) = ring.unread();
-    records.clear();
-    records.extend_from_slice(before_the_end);
-    records.extend_from_slice(after_the_wrap);
-    records.len()
-}
-
-/// The first record, if it can be decoded, and what follows it.
-fn split(records: &[u8]) -> Option<(Option<Record<'_>>, &[u8])> {
-    let mut cursor = Cursor::new(records, FileOffset(0), Endian::NATIVE);
-    let header = RecordHeader::decode(&mut cursor).ok()?;
-    let body_len = usize::from(header.size).checked_sub(usize::from(RecordHeader::SIZE))?;
-    let body = cursor.bytes(body_len, "record").ok()?;
-    let mut body = Cursor::new(body, FileOffset(0), Endian::NATIVE);
-    Some((Record::decode(header, &mut body).ok(), cursor.rest()))
 }
 
 #[cfg(test)]
 mod tests {
+    use nix::errno::Errno;
+
     use super::*;
 
-    /// A record of the kernel in this machine's byte order, from 32-bit words.
-    fn record(kind: u32, size: u16, words: &[u32]) -> Vec<u8> {
-        let mut bytes = kind.to_ne_bytes().to_vec();
-        bytes.extend_from_slice(&[0, 0]);
-        bytes.extend_from_slice(&size.to_ne_bytes());
-        bytes.extend(words.iter().flat_map(|it| it.to_ne_bytes()));
-        bytes
-    }
+    /// An id that the kernel does not give, as ids are positive.
+    const NO_ID: ProgId = ProgId(u32::MAX);
 
-    /// A load of a program with an id that the kernel does not give, as ids are positive.
-    fn load() -> Vec<u8> {
-        record(18, 24, &[1, u32::MAX, 0, 0])
-    }
-
-    #[track_caller]
-    fn check(records: &[Vec<u8>], n_loads: u64, n_lost: u64) {
+    #[test]
+    fn what_could_not_be_held_is_counted_and_so_is_what_was_lost() {
         let mut watch = Watch::default();
-        watch.read(&records.concat());
-        assert_eq!((watch.outcome.n_loads, watch.outcome.n_lost), (n_loads, n_lost));
+        watch.take(Catch::Loaded(NO_ID, Err(Errno::ENOENT)));
+        watch.take(Catch::Lost(3));
+        watch.take(Catch::Lost(4));
+        let Outcome { programs, n_loads, n_lost, ended_early } = watch.outcome;
+        assert_eq!((programs.skipped().n_vanished, n_loads, n_lost), (1, 1, 7));
+        assert_eq!(ended_early, None);
     }
 
     #[test]
-    fn loads_and_losses_are_counted_and_all_else_is_passed_over() {
-        let lost = record(2, 24, &[1, 0, 5, 0]);
-        let unload = record(18, 24, &[2, 7, 0, 0]);
-        let other = record(99, 8, &[]);
-        check(&[load(), lost.clone(), unload, other, load(), lost], 2, 10);
+    fn a_cpu_that_cannot_be_watched_to_the_end_is_told() {
+        let (sender, caught) = sync_channel(1);
+        sender.send(Catch::Failed(Errno::EINVAL)).unwrap();
+        drop(sender);
+        let early = Watch::default().run(&caught).ended_early;
+        assert_eq!(
+            early.as_deref(),
+            Some("cannot wait for news of them: EINVAL: Invalid argument")
+        );
     }
 
     #[test]
-    fn a_record_that_is_cut_or_shorter_than_itself_ends_the_reading() {
-        check(&[load(), record(18, 24, &[1])], 1, 0);
-        check(&[record(18, 0, &[]), load()], 0, 0);
-        check(&[record(18, 12, &[1]), load()], 1, 0);
-    }
-
-    #[test]
-    fn every_load_is_looked_at_again_once() {
+    fn every_program_is_looked_at_again_once_and_in_time() {
         let mut watch = Watch::default();
-        watch.read(&[load(), load()].concat());
-        let first = watch.next_look().unwrap();
-        watch.look_again(Some(first.checked_sub(SECOND_LOOK).unwrap()));
-        assert_eq!(watch.again.len(), 2);
+        let now = Instant::now();
+        watch.again.extend([(now, NO_ID), (now + SECOND_LOOK, NO_ID)]);
+        assert_eq!(watch.next_look(), Some(now));
+        watch.look_again(Some(now));
+        assert_eq!(watch.next_look(), Some(now + SECOND_LOOK));
         watch.look_again(None);
         assert_eq!(watch.next_look(), None);
     }

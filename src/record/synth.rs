@@ -4,7 +4,9 @@
 //! perf's: ids, the kernel and its modules, whom was asked for, BPF programs, tasks.
 
 use crate::bpf::Image;
+use crate::bpf::MetadataEntry;
 use crate::bpf::Program;
+use crate::btf::cut;
 use crate::host::kernel::KernelText;
 use crate::host::kernel::Module;
 use crate::host::process;
@@ -29,6 +31,8 @@ use crate::perfdata::Task;
 use crate::perfdata::U64s;
 use crate::perfdata::UserRecord;
 use crate::perfdata::misc;
+use crate::perfdata::private::Message;
+use crate::perfdata::private::ProgramMetadata;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::Cpu;
@@ -37,6 +41,17 @@ use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::config::Compat;
+
+/// The longest key of a `BPF_METADATA` entry, in bytes, without its zero.
+const MAX_KEY_LEN: usize = 63;
+
+/// The longest value of a `BPF_METADATA` entry, in bytes, without its zero.
+const MAX_VALUE_LEN: usize = 255;
+
+/// The most entries that fit in a record of less than 64 KiB, at 320 bytes each.
+const MAX_ENTRIES: usize = 200;
+
 /// Records to come, as bytes, and the trailer that those of the kernel's kinds carry.
 #[derive(Debug)]
 pub(super) struct Synth {
@@ -44,6 +59,8 @@ pub(super) struct Synth {
     trailer: Vec<u8>,
     build_ids: BuildIds,
     n_too_long: u64,
+    /// The number of the next message in private records.
+    next_message: u32,
 }
 
 /// What `ID_INDEX` says of one instance of an event.
@@ -57,10 +74,24 @@ pub(super) struct IdEntry {
 impl Synth {
     /// Of records for a file whose first event has this layout: that is the one that a reader
     /// takes for a record with no id.
-    pub(super) fn new(layout: SampleIdLayout) -> Self {
+    ///
+    /// `next_message` is the number of the first message, since numbers are distinct in a recording.
+    pub(super) fn new(layout: SampleIdLayout, next_message: u32) -> Self {
         let mut trailer = Vec::new();
         layout.encode(&SampleId::default(), &mut trailer);
-        Self { bytes: Vec::new(), trailer, build_ids: BuildIds::default(), n_too_long: 0 }
+        let build_ids = BuildIds::default();
+        Self { bytes: Vec::new(), trailer, build_ids, n_too_long: 0, next_message }
+    }
+
+    /// The number of the next message.
+    pub(super) fn next_message(&self) -> u32 {
+        self.next_message
+    }
+
+    /// A message of ours, in as many records as it takes.
+    pub(super) fn message(&mut self, message: &Message) {
+        message.encode(self.next_message, &mut self.bytes);
+        self.next_message = self.next_message.wrapping_add(1);
     }
 
     /// The records so far, which are no longer here then.
@@ -143,21 +174,42 @@ impl Synth {
         self.kernel_kind(RecordKind::BPF_EVENT, 0, &Record::BpfEvent(event));
     }
 
-    /// What the owner of a program says of it, once for each of its functions.
-    pub(super) fn metadata(&mut self, program: &Program) {
+    /// What the owner of a program says of it: for perf once for each of its functions, cut to what
+    /// its records hold; and whole, in a record of ours, which old versions of perf pass over.
+    pub(super) fn metadata(&mut self, program: &Program, compat: Compat) {
         if program.metadata().is_empty() {
             return;
         }
-        for function in program.functions() {
-            let entries = program.metadata().iter();
-            let entries = entries.map(|it| (it.key.as_bytes(), it.value.as_bytes()));
-            let body = BpfMetadata::encode_entries(function.name.as_bytes(), entries);
-            let mut cursor = Cursor::new(&body, FileOffset(0), Endian::NATIVE);
-            let Ok(metadata) = BpfMetadata::decode(&mut cursor) else { continue };
-            let record = Record::User(UserRecord::BpfMetadata(metadata));
-            // perf gives this one of its own records a trailer.
-            self.kernel_kind(RecordKind::BPF_METADATA, 0, &record);
+        if compat != Compat::Perf6_1 {
+            for function in program.functions() {
+                for entries in program.metadata().chunks(MAX_ENTRIES) {
+                    self.metadata_of(function.name.as_bytes(), entries);
+                }
+            }
         }
+        let entries = program.metadata().iter();
+        self.message(&Message::Metadata(ProgramMetadata {
+            id: program.id().0,
+            load_time_ns: program.info().load_time_ns(),
+            entries: entries.map(|it| (it.key.clone(), it.value.clone())).collect(),
+        }));
+    }
+
+    fn metadata_of(&mut self, function: &[u8], entries: &[MetadataEntry]) {
+        let cut = |it: &MetadataEntry| {
+            let (mut key, mut value) = (it.key.clone(), it.value.clone());
+            cut(&mut key, MAX_KEY_LEN);
+            cut(&mut value, MAX_VALUE_LEN);
+            (key, value)
+        };
+        let entries: Vec<_> = entries.iter().map(cut).collect();
+        let entries = entries.iter().map(|(key, value)| (key.as_bytes(), value.as_bytes()));
+        let body = BpfMetadata::encode_entries(function, entries);
+        let mut cursor = Cursor::new(&body, FileOffset(0), Endian::NATIVE);
+        let Ok(metadata) = BpfMetadata::decode(&mut cursor) else { return };
+        let record = Record::User(UserRecord::BpfMetadata(metadata));
+        // perf gives this one of its own records a trailer.
+        self.kernel_kind(RecordKind::BPF_METADATA, 0, &record);
     }
 
     /// Kernel text that BPF made and that is no program.
@@ -275,7 +327,7 @@ mod tests {
     fn synth() -> Synth {
         let flags = AttrFlags::SAMPLE_ID_ALL;
         let sample_type = SampleType::TID | SampleType::IDENTIFIER;
-        Synth::new(SampleIdLayout::new(&Attr { sample_type, flags, ..Attr::default() }))
+        Synth::new(SampleIdLayout::new(&Attr { sample_type, flags, ..Attr::default() }), 0)
     }
 
     /// Kind, misc and decoded body of each record.

@@ -155,9 +155,25 @@ pub fn next_prog_id(id: u32) -> Result<Option<u32>, Errno> {
     }
 }
 
+/// The id of the first map after `id`, or `None` at the end of the list.
+///
+/// # Errors
+///
+/// As [`next_prog_id`].
+pub fn next_map_id(id: u32) -> Result<Option<u32>, Errno> {
+    let mut next = 0;
+    // SAFETY: `next` outlives the call, which writes one `u32` there.
+    let ret = unsafe { raw::bpf_map_get_next_id(id, &raw mut next) };
+    match check(ret) {
+        Ok(_) => Ok(Some(next)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// A descriptor of the program `id`.
 ///
-/// Holding it keeps the program loaded, so it is to be closed at once.
+/// Holding it keeps the program loaded, with its BTF and its maps, so it is to be closed soon.
 ///
 /// # Errors
 ///
@@ -243,6 +259,18 @@ pub fn prog_info(prog: BorrowedFd<'_>, wanted: &[ProgArray]) -> Result<ProgInfo,
         return Ok(ProgInfo { info: bytes_of(&info, len), arrays });
     }
     Err(Errno::ERANGE)
+}
+
+/// How many maps belong to a program.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn n_maps(prog: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut info = raw::bpf_prog_info::default();
+    // SAFETY: all pointers and counts are zero.
+    unsafe { get_prog_info(prog, &mut info) }?;
+    Ok(info.nr_map_ids)
 }
 
 /// The bytes of a BTF object.

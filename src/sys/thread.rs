@@ -1,11 +1,62 @@
 //! How the kernel schedules the calling thread.
 
+use nix::sched::CpuSet;
+use nix::sched::sched_setaffinity;
+use nix::unistd::Pid;
+
+use crate::units::Cpu;
+
 use super::Refused;
 
-/// Lets the calling thread run before others: nice -20.
+/// How urgent the work of a real-time thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// To ask for a program that is held.
+    Asking,
+    /// To take hold of a program before it is gone.
+    Catching,
+}
+
+/// Lets the calling thread run before all ordinary ones: real-time, of the lowest priorities.
 ///
-/// On Linux the nice value belongs to the thread. A real-time class would wake no sooner on a
-/// machine that is not full of such threads, and could keep a CPU from everything else.
+/// A nice value does not do it: a thread that wakes waits for the running one to use up its slice
+/// (`RUN_TO_PARITY` in kernel/sched/features.h), some milliseconds. Children do not inherit it.
+///
+/// Source: sched(7).
+///
+/// # Errors
+///
+/// `EPERM` without `CAP_SYS_NICE` or `RLIMIT_RTPRIO`, or in a control group without a real-time
+/// budget.
+pub fn run_first(urgency: Urgency) -> Result<(), Refused> {
+    let sched_priority = match urgency {
+        Urgency::Asking => 1,
+        Urgency::Catching => 2,
+    };
+    let param = libc::sched_param { sched_priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: takes numbers and a struct that outlives the call; 0 is the calling thread.
+    let ret = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
+    if ret < 0 { Err(Refused::last("make a thread a real-time one")) } else { Ok(()) }
+}
+
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+///
+/// `EINVAL` if the CPU is offline or not of the task's control group, or beyond what the C library
+/// counts.
+pub fn stay_on(cpu: Cpu) -> Result<(), Refused> {
+    let call = "keep a thread on a CPU";
+    let mut cpus = CpuSet::new();
+    let idx = usize::try_from(cpu.0).unwrap_or(usize::MAX);
+    let set = cpus.set(idx).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
+    set.map_err(|errno| Refused::new(call, errno))
+}
+
+/// Lets the calling thread run before most others: nice -20.
+///
+/// On Linux the nice value belongs to the thread.
 ///
 /// Source: setpriority(2), "C library/kernel differences".
 ///

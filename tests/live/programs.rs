@@ -21,7 +21,7 @@ use crate::stage::Need;
 use crate::stage::may_run;
 
 /// Held by the tests that load many programs and by those that must see each load in time.
-static FEW_LOADS: Mutex<()> = Mutex::new(());
+pub(crate) static FEW_LOADS: Mutex<()> = Mutex::new(());
 
 /// A long program with a function before it.
 const LONG_NAMES: &str = r#"
@@ -141,7 +141,7 @@ fn metadata_of_each_kind_is_printed_by_its_type() {
     let programs = Programs::walk().unwrap();
     let metadata = program(&programs, id_of(&object)).metadata();
     let found: Vec<_> = metadata.iter().map(|it| (it.key.as_str(), it.value.as_str())).collect();
-    let cut = format!("\"{}", "l".repeat(254));
+    let whole = format!("\"{long}\"");
     let want = [
         ("owner", r#""team-net""#),
         // bpftool: the bytes as numbers.
@@ -168,8 +168,8 @@ fn metadata_of_each_kind_is_printed_by_its_type() {
         // bpftool: ends in an error.
         ("real", "-2.25"),
         ("pointer", "0x1234"),
-        ("a_really_long_key_name_that_is_longer_than_sixty_three_bytes_in", r#""k""#),
-        ("long_value", &cut),
+        ("a_really_long_key_name_that_is_longer_than_sixty_three_bytes_in_all", r#""k""#),
+        ("long_value", &whole),
     ];
     assert_eq!(found, want);
 }
