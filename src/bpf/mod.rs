@@ -6,9 +6,17 @@
 //! unload, and no longer than its loader takes to bind its metadata to it.
 
 mod btfs;
+mod holders;
 mod kallsyms;
+mod links;
+mod maps;
 mod metadata;
+mod mounts;
 mod programs;
+mod runs;
+mod survey;
+mod targets;
+mod tracepoints;
 
 pub use kallsyms::Image;
 pub use kallsyms::images;
@@ -18,6 +26,9 @@ pub use programs::Held;
 pub use programs::Program;
 pub use programs::Programs;
 pub use programs::Skipped;
+pub use runs::Readings;
+pub use survey::Survey;
+pub use survey::all_counters;
 
 use nix::errno::Errno;
 

@@ -20,11 +20,13 @@ use crate::host::cpus;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::host::tracefs::Tracefs;
+use crate::perfdata::private::TracepointPrograms;
 use crate::record;
 use crate::record::BpfGaps;
 use crate::record::CallGraph;
 use crate::record::Compat;
 use crate::record::Config;
+use crate::record::CountRuns;
 use crate::record::Events;
 use crate::record::FollowBpf;
 use crate::record::Inherit;
@@ -99,6 +101,12 @@ pub(super) struct Args {
     /// Do not keep what is known of BPF programs.
     #[arg(long)]
     no_bpf_event: bool,
+    /// Count how often BPF programs run and how long, which costs each run some 20 ns.
+    ///
+    /// The kernel counts for all programs while the recording runs. Where `kernel.bpf_stats_enabled`
+    /// is 1 it does anyway, and its counts are in the recording without this.
+    #[arg(long, conflicts_with = "no_bpf_event")]
+    bpf_stats: bool,
     /// Write nothing that this version of perf does not read.
     #[arg(long, value_name = "VERSION", value_parser = ["6.1", "6.17"], default_value = "6.17")]
     compat: String,
@@ -204,6 +212,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
         inherit: if args.no_inherit || !args.tid.is_empty() { Inherit::No } else { Inherit::Yes },
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
+        runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: Duration::from_millis(args.delay),
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         output: output(args.output.as_deref())?,
@@ -349,6 +358,9 @@ fn tell_summary(summary: &Summary, output: &Output) {
     if let Some(gaps) = bpf_gaps(&summary.bpf) {
         message::warn(&gaps);
     }
+    if let Some(droppers) = droppers(&summary.tracepoints) {
+        message::warn(&droppers);
+    }
     let samples = match tally.samples {
         0 => "no samples".to_owned(),
         1 => "1 sample".to_owned(),
@@ -370,7 +382,7 @@ fn tell_summary(summary: &Summary, output: &Output) {
 /// Those that were gone again before they could be saved are no news here, since loaders probe the
 /// kernel with such, and their names are in the recording all the same: the last line counts them.
 fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
-    let BpfGaps { skipped, n_lost, ended_early } = gaps;
+    let BpfGaps { skipped, n_lost, ended_early, n_too_long, n_pins } = gaps;
     let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
     let counts = [
         (n_refused, "BPF programs may not be asked for"),
@@ -378,6 +390,8 @@ fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
         (n_hidden, "BPF programs hide their addresses"),
         (n_untyped, "BPF programs hide their types"),
         (*n_lost, "loads of BPF programs went by unseen"),
+        (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
+        (*n_pins, "files in bpffs were not looked at"),
     ];
     let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
     let early = ended_early.iter().map(|why| format!("later BPF programs were not saved: {why}"));
@@ -391,6 +405,41 @@ fn bpf_missed(n_vanished: u64) -> String {
         0 => String::new(),
         1 => ", 1 BPF program gone before it was saved".to_owned(),
         n => format!(", {n} BPF programs gone before they were saved"),
+    }
+}
+
+/// How many tracepoints, and how many programs of one, are named.
+const MOST_NAMED: usize = 3;
+
+/// The programs that may have taken samples from the recording, in one line.
+///
+/// A program that an event attaches to a tracepoint decides by its return value whether the
+/// tracepoint's samples are written, those of all recorders; what it drops is counted nowhere.
+fn droppers(tracepoints: &[TracepointPrograms]) -> Option<String> {
+    let mut told = Vec::new();
+    for tracepoint in tracepoints {
+        let droppers: Vec<_> = tracepoint.programs.iter().filter(|it| it.can_drop).collect();
+        if droppers.is_empty() {
+            continue;
+        }
+        let names = droppers.iter().map(|it| format!("`{}` (id {})", it.name, it.id));
+        let names = some_of(&names.collect::<Vec<_>>());
+        let n = match droppers.len() {
+            1 => "1 BPF program".to_owned(),
+            n => format!("{n} BPF programs"),
+        };
+        told.push(format!("{n} on `{}`: {names}", tracepoint.event));
+    }
+    let told = (!told.is_empty()).then(|| some_of(&told))?;
+    Some(format!("any of these may have dropped samples of a tracepoint, uncounted: {told}"))
+}
+
+/// The first of `items`, and how many more there are.
+fn some_of(items: &[String]) -> String {
+    let text = items.get(..MOST_NAMED).unwrap_or(items).join(", ");
+    match items.len().saturating_sub(MOST_NAMED) {
+        0 => text,
+        n_left => format!("{text} and {n_left} more"),
     }
 }
 
@@ -480,7 +529,8 @@ mod tests {
     #[test]
     fn what_is_missing_of_programs_is_told_in_one_line() {
         let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
-        let gaps = BpfGaps { skipped, n_lost: 3, ended_early: Some("a bug".to_owned()) };
+        let early = Some("a bug".to_owned());
+        let gaps = BpfGaps { skipped, n_lost: 3, ended_early: early, ..BpfGaps::default() };
         assert_eq!(
             bpf_gaps(&gaps).as_deref(),
             Some(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// What `kernel.perf_event_*` and `kernel.kptr_restrict` are; `None` where the kernel says nothing.
+/// What `kernel.perf_event_*`, `kernel.kptr_restrict` and `kernel.bpf_stats_enabled` are; `None` where the kernel says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Who may record what: -1 anyone anything, 0 CPUs, 1 own processes with the kernel, 2 without,
@@ -16,6 +16,8 @@ pub struct Settings {
     pub perf_event_max_stack: Option<u16>,
     /// Who sees kernel addresses: 0 as `perf_event_paranoid`, 1 with `CAP_SYSLOG`, 2 nobody.
     pub kptr_restrict: Option<i64>,
+    /// Whether the kernel counts the runs of BPF programs: 0 no, 1 yes.
+    pub bpf_stats_enabled: Option<i64>,
 }
 
 /// The settings in force.
@@ -26,6 +28,7 @@ pub fn read() -> Settings {
         perf_event_max_sample_rate: number("perf_event_max_sample_rate"),
         perf_event_max_stack: number("perf_event_max_stack"),
         kptr_restrict: number("kptr_restrict"),
+        bpf_stats_enabled: number("bpf_stats_enabled"),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Config {
     pub inherit: Inherit,
     /// Whether to keep up with BPF programs.
     pub bpf: FollowBpf,
+    /// Whether to let the kernel count the runs of BPF programs.
+    pub runs: CountRuns,
     /// How long to wait before sampling begins.
     pub delay: Duration,
     /// For whom to write.
@@ -112,6 +114,15 @@ pub enum FollowBpf {
     /// Note loads and unloads, and save what is known of each program while it lives.
     Yes,
     /// Leave them out.
+    No,
+}
+
+/// Whether the kernel is asked to count how often BPF programs run, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountRuns {
+    /// While the recording runs; each run of each program on the machine takes some 20 ns more.
+    Yes,
+    /// Its counts are noted where it counts for somebody else.
     No,
 }
 

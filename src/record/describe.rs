@@ -1,5 +1,7 @@
 //! What a recording says of itself: the features of its header.
 
+use std::collections::BTreeSet;
+
 use crate::bpf::Program;
 use crate::bpf::Programs;
 use crate::perfdata::Endian;
@@ -8,13 +10,19 @@ use crate::perfdata::RecordKind;
 use crate::perfdata::U64s;
 use crate::perfdata::UserRecord;
 use crate::perfdata::bpf_info;
+use crate::perfdata::feature;
 use crate::perfdata::feature::EventDesc;
 use crate::perfdata::feature::EventDescs;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
+use crate::perfdata::feature::PipeBodies;
 use crate::perfdata::feature::SampleTime;
 use crate::perfdata::feature::Text;
 use crate::perfdata::feature::pipe_bodies;
+use crate::perfdata::private::FeaturePayload;
+use crate::perfdata::private::Message;
+use crate::perfdata::private::TracepointPrograms;
+use crate::units::ProgId;
 
 use super::config::Compat;
 use super::hop::Tally;
@@ -37,9 +45,7 @@ pub(super) fn features(
     }));
     let (first, last) = (tally.first.unwrap_or_default(), tally.last.unwrap_or_default());
     facts.push(Feature::SampleTime(SampleTime { first, last }));
-    if let Some(programs) = programs {
-        facts.extend(of_programs(programs));
-    }
+    facts.extend(programs.into_iter().flat_map(of_programs));
     if compat == Compat::Perf6_1 {
         facts.retain(|it| it.id() <= LAST_OF_6_1);
     }
@@ -47,13 +53,54 @@ pub(super) fn features(
     facts
 }
 
-/// What is known of BPF programs, with their types.
-pub(super) fn of_programs(programs: &Programs) -> [Feature; 2] {
+/// What is known of BPF programs, with their types, as a file has it.
+fn of_programs(programs: &Programs) -> [Feature; 2] {
     let infos: Vec<_> = programs.iter().map(Program::info).collect();
     let (mut of_info, mut of_btf) = (Vec::new(), Vec::new());
     bpf_info::encode_prog_infos(&infos, &mut of_info);
     bpf_info::encode_btfs(&programs.btfs(), &mut of_btf);
     [Feature::BpfProgInfo(of_info), Feature::BpfBtf(of_btf)]
+}
+
+/// What a pipe has been told of programs.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    programs: BTreeSet<ProgId>,
+    btfs: BTreeSet<u32>,
+}
+
+impl Sent {
+    /// What is known of BPF programs and not yet sent, as a pipe has it: a feature for each program
+    /// and each BTF, since one record has room for little more.
+    pub(super) fn news(&mut self, programs: &Programs) -> Vec<Feature> {
+        let mut news = Vec::new();
+        for program in programs.iter().filter(|it| self.programs.insert(it.id())) {
+            let mut bytes = Vec::new();
+            bpf_info::encode_prog_infos(&[program.info()], &mut bytes);
+            news.push(Feature::BpfProgInfo(bytes));
+        }
+        for (id, data) in programs.btfs() {
+            if self.btfs.insert(id) {
+                let mut bytes = Vec::new();
+                bpf_info::encode_btfs(&[(id, data)], &mut bytes);
+                news.push(Feature::BpfBtf(bytes));
+            }
+        }
+        news
+    }
+}
+
+/// Puts the names that programs have by their types in the place of those that the kernel cuts.
+pub(super) fn name_in_full(tracepoint: &mut TracepointPrograms, programs: &Programs) {
+    for attached in &mut tracepoint.programs {
+        let Some(program) = programs.get(ProgId(attached.id)) else { continue };
+        let symbol = program.functions().first().map_or("", |it| it.name.as_str());
+        // `bpf_prog_`, 16 digits of a tag, `_`.
+        let name = symbol.get("bpf_prog_".len() + 17..).filter(|it| !it.is_empty());
+        if let Some(name) = name.filter(|it| it.starts_with(&attached.name)) {
+            name.clone_into(&mut attached.name);
+        }
+    }
 }
 
 /// The last feature that perf 6.1 knows.
@@ -80,15 +127,8 @@ pub(super) fn sections(features: &[Feature]) -> Vec<(u8, Vec<u8>)> {
 /// attribute says of itself, and takes what follows for branch flags and registers.
 const ATTR_SIZE_IN_PIPES: u32 = 128;
 
-/// Events, features and formats as the records that begin a pipe.
-pub(super) fn pipe_head(
-    events: &[FileEvent],
-    attr_size: u32,
-    features: &[Feature],
-    formats: Option<&[u8]>,
-    compat: Compat,
-) -> Vec<u8> {
-    let mut out = Vec::new();
+/// Events and formats as the records that begin a pipe; features come between and behind them.
+pub(super) fn pipe_events(events: &[FileEvent], attr_size: u32, out: &mut Vec<u8>) {
     for event in events {
         let mut ids = Vec::new();
         ids.extend(event.ids.iter().flat_map(|it| it.to_ne_bytes()));
@@ -99,33 +139,45 @@ pub(super) fn pipe_head(
         let ids = ids.get(..ids.len().min(60_000)).unwrap_or_default();
         let ids = U64s::new(ids, Endian::NATIVE);
         let record = UserRecord::HeaderAttr { attr: Box::new(attr), ids };
-        put(RecordKind::HEADER_ATTR, record, &mut out);
+        put(RecordKind::HEADER_ATTR, record, out);
     }
-    pipe_features(features, compat, &mut out);
-    if let Some(formats) = formats {
-        let padded = formats.len().next_multiple_of(8);
-        let size = u32::try_from(padded).unwrap_or(u32::MAX);
-        put(RecordKind::TRACING_DATA, UserRecord::TracingData { size }, &mut out);
-        out.extend(formats);
-        out.extend(std::iter::repeat_n(0, padded - formats.len()));
-    }
-    out
 }
 
-/// Features as records of a pipe, with the mark of their end.
-///
-/// The mark is the number after the last feature that a version knows: each takes another one's
-/// for a feature. Where it has to be read by several it is left out, which none of them minds.
-pub(super) fn pipe_features(features: &[Feature], compat: Compat, out: &mut Vec<u8>) {
-    for body in pipe_bodies(features).bodies {
-        let Some((id, data)) = body.split_first_chunk() else { continue };
-        let id = u64::from_ne_bytes(*id);
-        if compat == Compat::Perf6_1 && id == u64::from(FeatureId::END.0) {
-            continue;
-        }
-        let record = UserRecord::HeaderFeature { id, data };
-        put(RecordKind::HEADER_FEATURE, record, out);
+/// The formats of tracepoints as a record of a pipe.
+pub(super) fn pipe_formats(formats: &[u8], out: &mut Vec<u8>) {
+    let padded = formats.len().next_multiple_of(8);
+    let size = u32::try_from(padded).unwrap_or(u32::MAX);
+    put(RecordKind::TRACING_DATA, UserRecord::TracingData { size }, out);
+    out.extend(formats);
+    out.extend(std::iter::repeat_n(0, padded - formats.len()));
+}
+
+/// Features as records of a pipe. Those that no record has room for come back: they travel in
+/// private records.
+pub(super) fn pipe_features(features: &[Feature], out: &mut Vec<u8>) -> Vec<Message> {
+    let PipeBodies { bodies, too_long } = pipe_bodies(features);
+    for body in &bodies {
+        put_feature(body, out);
     }
+    let message =
+        |(id, data): (FeatureId, _)| Message::Feature(FeaturePayload { id: u64::from(id.0), data });
+    too_long.into_iter().map(message).collect()
+}
+
+/// The mark behind the last feature of a pipe.
+///
+/// It is the number after the last feature that a version knows: each takes another one's for a
+/// feature. Where it has to be read by several it is left out, which none of them minds.
+pub(super) fn pipe_end(compat: Compat, out: &mut Vec<u8>) {
+    if compat != Compat::Perf6_1 {
+        put_feature(&feature::pipe_end(), out);
+    }
+}
+
+fn put_feature(body: &[u8], out: &mut Vec<u8>) {
+    let Some((id, data)) = body.split_first_chunk() else { return };
+    let record = UserRecord::HeaderFeature { id: u64::from_ne_bytes(*id), data };
+    put(RecordKind::HEADER_FEATURE, record, out);
 }
 
 fn put(kind: RecordKind, record: UserRecord<'_>, out: &mut Vec<u8>) {
@@ -144,30 +196,44 @@ mod tests {
 
     use super::*;
 
-    /// Kind and size of each record at the beginning of a pipe with one event of two instances.
-    #[track_caller]
-    fn check(compat: Compat, want: &[(RecordKind, u16)]) {
-        let event = FileEvent { name: "cs".to_owned(), attr: Attr::default(), ids: vec![7, 8] };
-        let head = pipe_head(&[event], 64, &[], None, compat);
-        let mut rest = &head[..];
-        let mut got = Vec::new();
+    /// Kind and size of each record.
+    fn records(mut rest: &[u8]) -> Vec<(RecordKind, u16)> {
+        let mut records = Vec::new();
         while !rest.is_empty() {
             let mut cursor = Cursor::new(rest, FileOffset(0), Endian::NATIVE);
             let header = RecordHeader::decode(&mut cursor).unwrap();
-            got.push((header.kind, header.size));
+            records.push((header.kind, header.size));
             rest = &rest[usize::from(header.size)..];
         }
-        assert_eq!(got, want);
+        records
     }
 
     #[test]
     fn an_attribute_in_a_pipe_is_as_large_as_readers_take_it_for() {
-        let attr = (RecordKind::HEADER_ATTR, 8 + 128 + 16);
-        check(Compat::Perf6_17, &[attr, (RecordKind::HEADER_FEATURE, 16)]);
+        let event = FileEvent { name: "cs".to_owned(), attr: Attr::default(), ids: vec![7, 8] };
+        let mut out = Vec::new();
+        pipe_events(&[event], 64, &mut out);
+        assert_eq!(records(&out), [(RecordKind::HEADER_ATTR, 8 + 128 + 16)]);
     }
 
     #[test]
     fn the_mark_that_ends_the_features_is_left_out_where_versions_differ_about_it() {
-        check(Compat::Perf6_1, &[(RecordKind::HEADER_ATTR, 8 + 128 + 16)]);
+        let end = |compat| {
+            let mut out = Vec::new();
+            pipe_end(compat, &mut out);
+            records(&out)
+        };
+        assert_eq!(end(Compat::Perf6_17), [(RecordKind::HEADER_FEATURE, 16)]);
+        assert_eq!(end(Compat::Perf6_1), []);
+    }
+
+    #[test]
+    fn a_feature_that_no_record_of_a_pipe_holds_is_a_private_message() {
+        let data = vec![7; 70_000];
+        let mut out = Vec::new();
+        let features = [Feature::BpfBtf(data.clone()), Feature::CachelineSize(64)];
+        let too_long = pipe_features(&features, &mut out);
+        assert_eq!(too_long, [Message::Feature(FeaturePayload { id: 26, data })]);
+        assert_eq!(records(&out), [(RecordKind::HEADER_FEATURE, 20)]);
     }
 }

@@ -27,6 +27,7 @@ mod pump;
 mod rings;
 mod session;
 pub mod sideband;
+mod surroundings;
 mod synth;
 mod tracepoints;
 mod watch;
@@ -42,6 +43,7 @@ use nix::sys::signal::Signal;
 pub use config::CallGraph;
 pub use config::Compat;
 pub use config::Config;
+pub use config::CountRuns;
 pub use config::Events;
 pub use config::FollowBpf;
 pub use config::Inherit;
@@ -55,6 +57,7 @@ pub use session::record;
 
 use crate::bpf::Skipped;
 use crate::host;
+use crate::perfdata::private::TracepointPrograms;
 use crate::sys::Refused;
 use crate::sys::perf_event::OpenError;
 use crate::sys::spawn::Ended;
@@ -126,6 +129,8 @@ pub struct Summary {
     pub failed: Option<io::Error>,
     /// BPF programs that are not in the recording, or not with all there is to know.
     pub bpf: BpfGaps,
+    /// The BPF programs that sat on recorded tracepoints at any time of the recording.
+    pub tracepoints: Vec<TracepointPrograms>,
 }
 
 /// What could not be had of BPF programs.
@@ -137,4 +142,8 @@ pub struct BpfGaps {
     pub n_lost: u64,
     /// Why nobody looked at the programs that were loaded towards the end.
     pub ended_early: Option<String>,
+    /// Programs and types that no record of a pipe has room for: only bpfperf reads them.
+    pub n_too_long: u64,
+    /// Files of bpffs that were not opened, since there are too many.
+    pub n_pins: u64,
 }

@@ -53,6 +53,11 @@ pub enum Note {
         /// The refusal.
         why: String,
     },
+    /// The kernel does not count the runs of BPF programs for us.
+    NoRuns {
+        /// The refusal.
+        why: String,
+    },
     /// The formats of the tracepoints could not be read, so their raw data has no meaning.
     NoFormats {
         /// The refusal.
@@ -90,6 +95,7 @@ impl fmt::Display for Note {
             Self::NoSideband { why } => {
                 write!(f, "of BPF programs that are loaded meanwhile only names are kept: {why}")
             }
+            Self::NoRuns { why } => write!(f, "runs of BPF programs are not counted: {why}"),
             Self::NoFormats { why } => {
                 write!(f, "the fields of tracepoints cannot be told apart: {why}")
             }

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -28,6 +29,8 @@ use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
+use crate::perfdata::private::Message;
+use crate::sys::bpf_counters;
 use crate::sys::perf_event;
 use crate::sys::perf_event::EventFd;
 use crate::sys::signals::Came;
@@ -43,9 +46,11 @@ use super::Error;
 use super::Summary;
 use super::config;
 use super::config::Config;
+use super::config::CountRuns;
 use super::config::Events;
 use super::config::FollowBpf;
 use super::describe;
+use super::describe::Sent;
 use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
@@ -61,6 +66,9 @@ use super::pump;
 use super::rings;
 use super::rings::CpuRing;
 use super::sideband::Sideband;
+use super::surroundings::Counting;
+use super::surroundings::Surroundings;
+use super::surroundings::Tracepoint;
 use super::synth::IdEntry;
 use super::synth::Synth;
 use super::tracepoints;
@@ -119,6 +127,14 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     } else {
         None
     };
+    let counting = count_runs(config, &mut notes);
+    let is_counting = counting.is_some() || settings.bpf_stats_enabled == Some(1);
+    let surroundings = if config.bpf == FollowBpf::Yes && samples_kernel {
+        let counting = if is_counting { Counting::Yes } else { Counting::No };
+        Surroundings::start(counting, tracepoints_of(&opened))
+    } else {
+        None
+    };
     let mut session = Session {
         config,
         signals,
@@ -133,6 +149,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         samples_kernel,
         early: Vec::new(),
         next_message: 0,
+        surroundings,
+        counting,
+        sent: Sent::default(),
+        n_too_long: 0,
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -214,6 +234,33 @@ fn is_in_kernel(event: &Opened<EventFd>) -> bool {
     !event.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL)
 }
 
+/// Lets the kernel count the runs of BPF programs, if that was asked for.
+fn count_runs(config: &Config, notes: &mut Vec<Note>) -> Option<OwnedFd> {
+    if config.runs == CountRuns::No {
+        return None;
+    }
+    let counting = bpf_counters::count_runs();
+    counting.map_err(|errno| notes.push(Note::NoRuns { why: errno.to_string() })).ok()
+}
+
+/// The tracepoints that are sampled, each once.
+fn tracepoints_of(opened: &[Opened<EventFd>]) -> Vec<Tracepoint> {
+    let mut tracepoints: Vec<Tracepoint> = Vec::new();
+    let sampled = opened
+        .iter()
+        .filter(|it| it.role == Role::Sampling && it.attr.kind == events::KIND_TRACEPOINT);
+    for event in sampled {
+        let Some((_, fd)) = event.instances.first() else { continue };
+        if tracepoints.iter().any(|it| it.event == event.name) {
+            continue;
+        }
+        if let Ok(fd) = fd.share() {
+            tracepoints.push(Tracepoint { event: event.name.clone(), fd });
+        }
+    }
+    tracepoints
+}
+
 /// What was loaded before, or `None` where nobody tells.
 fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
     match Programs::walk() {
@@ -254,6 +301,13 @@ pub(super) struct Session<'a> {
     pub(super) early: Vec<u8>,
     /// The number of the next message in private records.
     pub(super) next_message: u32,
+    surroundings: Option<Surroundings>,
+    /// As long as it is there the kernel counts the runs of BPF programs.
+    counting: Option<OwnedFd>,
+    /// What a pipe has been told of programs.
+    sent: Sent,
+    /// How many features no record of a pipe has room for.
+    n_too_long: u64,
 }
 
 impl Session<'_> {
@@ -282,18 +336,49 @@ impl Session<'_> {
     fn begin(&mut self, output: &mut Output, head: &[u8]) {
         let early = std::mem::take(&mut self.early);
         if output.is_pipe() {
-            let mut header = Vec::new();
-            FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut header);
+            let mut start = Vec::new();
+            FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut start);
             let attr_size = self.layout().attr_size();
-            let features = self.features(attr_size);
-            let formats = self.formats.as_deref();
-            let compat = self.config.compat;
-            let events = describe::pipe_head(&self.events, attr_size, &features, formats, compat);
-            output.append(&[IoSlice::new(&header), IoSlice::new(&events)]);
+            describe::pipe_events(&self.events, attr_size, &mut start);
+            let mut features = self.features(attr_size, None);
+            features.extend(self.programs.iter().flat_map(|it| self.sent.news(it)));
+            self.put_features(&features, &mut start);
+            if let Some(formats) = &self.formats {
+                describe::pipe_formats(formats, &mut start);
+            }
+            output.append(&[IoSlice::new(&start)]);
         } else {
             output.begin_file(self.layout());
         }
         output.append(&[IoSlice::new(head), IoSlice::new(&early)]);
+    }
+
+    /// Adds features as a pipe has them to `out`.
+    fn put_features(&mut self, features: &[Feature], out: &mut Vec<u8>) {
+        let too_long = describe::pipe_features(features, out);
+        self.n_too_long += too_long.len() as u64;
+        self.put_messages(too_long, out);
+    }
+
+    /// Adds private messages to `out`.
+    fn put_messages(&mut self, messages: Vec<Message>, out: &mut Vec<u8>) {
+        for mut message in messages {
+            if let (Message::Tracepoint(found), Some(programs)) = (&mut message, &self.programs) {
+                describe::name_in_full(found, programs);
+            }
+            message.encode(self.next_message, out);
+            self.next_message = self.next_message.wrapping_add(1);
+        }
+    }
+
+    /// Writes what was found of programs beside the recording.
+    fn write_found(&mut self, output: &mut Output) {
+        let found = self.surroundings.as_ref().map(Surroundings::take).unwrap_or_default();
+        if !found.is_empty() {
+            let mut bytes = Vec::new();
+            self.put_messages(found, &mut bytes);
+            output.append(&[IoSlice::new(&bytes)]);
+        }
     }
 
     /// Round after round; returns the signal that ended it, if one did.
@@ -308,6 +393,7 @@ impl Session<'_> {
         let mut begins = delay.and_then(|it| Instant::now().checked_add(it));
         loop {
             let n_bytes = self.round(output);
+            self.write_found(output);
             if output.failed().is_some() || watched.are_gone() {
                 return None;
             }
@@ -367,6 +453,8 @@ impl Session<'_> {
         let elapsed = self.started.elapsed();
         tracing::debug!(tally = ?self.tally, "ended");
         let late = sideband.map(Sideband::stop);
+        let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
+        drop(self.counting.take());
         self.round(&mut output);
         let mut synth = Synth::new(self.trailer(), self.next_message);
         self.count_lost(&mut synth);
@@ -382,14 +470,22 @@ impl Session<'_> {
             known.merge(late.programs);
         }
         bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
+        bpf.n_pins = found.n_pins_skipped;
+        self.next_message = synth.next_message();
         let mut tail = synth.take();
-        let attr_size = self.layout().attr_size();
-        let features = self.features(attr_size);
+        self.put_messages(found.messages, &mut tail);
         if output.is_pipe() {
-            let programs = self.programs.as_ref().map(describe::of_programs);
-            let programs = programs.as_ref().map_or(&[][..], |it| &it[..]);
-            describe::pipe_features(programs, self.config.compat, &mut tail);
+            let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
+            self.put_features(&news, &mut tail);
+            describe::pipe_end(self.config.compat, &mut tail);
         }
+        bpf.n_too_long = self.n_too_long;
+        if let Some(programs) = &self.programs {
+            for tracepoint in &mut found.tracepoints {
+                describe::name_in_full(tracepoint, programs);
+            }
+        }
+        let features = self.features(self.layout().attr_size(), self.programs.as_ref());
         if !tail.is_empty() {
             output.append(&[IoSlice::new(&tail)]);
         }
@@ -403,7 +499,8 @@ impl Session<'_> {
         // more, all of this was for that reader.
         let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
         let command = workload.and_then(|it| self.end(it, is_unread || stopped_by.is_some()));
-        Summary { tally: self.tally, bytes, elapsed, command, stopped_by, failed, bpf }
+        let (tally, tracepoints) = (self.tally, found.tracepoints);
+        Summary { tally, bytes, elapsed, command, stopped_by, failed, bpf, tracepoints }
     }
 
     /// Waits for the command, which is asked to end if the recording was.
@@ -451,13 +548,13 @@ impl Session<'_> {
         Layout::new(self.events.iter().map(|it| (it.attr, it.ids.clone())).collect())
     }
 
-    fn features(&self, attr_size: u32) -> Vec<Feature> {
+    fn features(&self, attr_size: u32, programs: Option<&Programs>) -> Vec<Feature> {
         describe::features(
             self.facts.clone(),
             &self.events,
             attr_size,
             self.formats.clone(),
-            self.programs.as_ref(),
+            programs,
             &self.tally,
             self.config.compat,
         )

@@ -23,6 +23,9 @@ use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureDecoder;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::feature::FeatureSection;
+use crate::perfdata::private::Assembler;
+use crate::perfdata::private::FeaturePayload;
+use crate::perfdata::private::Message;
 use crate::perfdata::read_up_to;
 use crate::perfdata::trace_format::name_and_id;
 use crate::perfdata::tracing_data::TracingData;
@@ -151,6 +154,7 @@ impl Recording {
         let mut this = Self::new(header, data);
         let mut names = Vec::new();
         let mut decoder = FeatureDecoder::new(endian);
+        let mut assembler = Assembler::default();
         let mut walk = RecordWalk::new(input, data, endian);
         // What breaks the walk breaks it again, and is told, where the records are read.
         while let Ok(Some(raw)) = walk.next() {
@@ -158,6 +162,7 @@ impl Recording {
             let wanted = [
                 RecordKind::HEADER_ATTR,
                 RecordKind::HEADER_FEATURE,
+                RecordKind::EVENT_TYPE,
                 RecordKind::EVENT_UPDATE,
                 RecordKind::TRACING_DATA,
             ];
@@ -176,6 +181,13 @@ impl Recording {
                 Record::User(UserRecord::HeaderFeature { id, data }) => {
                     let at = FileOffset(at.0 + 8);
                     this.features.extend(decoder.decode_record(id, data, at));
+                }
+                Record::User(UserRecord::EventType(body)) => {
+                    // What is damaged is told where all private records are read.
+                    let message = assembler.push(body, at, endian);
+                    if let Ok(Some(Message::Feature(FeaturePayload { id, data }))) = message {
+                        this.features.extend(decoder.decode_record(id, &data, at));
+                    }
                 }
                 Record::User(UserRecord::EventUpdate { kind: 2, id, data }) => {
                     names.push((id, data.to_vec()));
@@ -305,6 +317,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use crate::perfdata::Endian;
+    use crate::perfdata::U64s;
 
     use super::*;
 
@@ -327,6 +340,24 @@ mod tests {
         recording.features.push(section);
         recording.name_events();
         assert_eq!(recording.events[0].name, want);
+    }
+
+    #[test]
+    fn a_feature_that_no_record_of_a_pipe_holds_is_found_in_private_records() {
+        let mut pipe = Vec::new();
+        FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut pipe);
+        let attr = Box::new(Attr { size: 128, kind: 1, ..Attr::default() });
+        let ids = U64s::new(&[], Endian::NATIVE);
+        let record = Record::User(UserRecord::HeaderAttr { attr, ids });
+        record.encode(RecordKind::HEADER_ATTR, 0, &[], &mut pipe).unwrap();
+        let mut data = Vec::new();
+        let argument = feature::Text::from("x".repeat(70_000));
+        let command = Feature::CommandLine(vec![argument]);
+        command.encode(&mut data);
+        let message = FeaturePayload { id: u64::from(FeatureId::CMDLINE.0), data };
+        Message::Feature(message).encode(0, &mut pipe);
+        let recording = Recording::open(&pipe.as_slice()).unwrap();
+        assert_eq!(recording.feature(FeatureId::CMDLINE), Some(&command));
     }
 
     #[test]

@@ -388,16 +388,16 @@ fn bytes_of(info: &raw::bpf_prog_info, len: u32) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(ptr::from_ref(info).cast::<u8>(), len) }.to_vec()
 }
 
-fn size_of_u32<T>(value: &T) -> u32 {
+pub(super) fn size_of_u32<T>(value: &T) -> u32 {
     u32::try_from(size_of_val(value)).unwrap_or(u32::MAX)
 }
 
 /// libbpf's calls return a negative errno, whatever `errno` says.
-fn check(ret: i32) -> Result<i32, Errno> {
+pub(super) fn check(ret: i32) -> Result<i32, Errno> {
     if ret < 0 { Err(Errno::from_raw(-ret)) } else { Ok(ret) }
 }
 
-fn owned(ret: i32) -> Result<OwnedFd, Errno> {
+pub(super) fn owned(ret: i32) -> Result<OwnedFd, Errno> {
     let fd = check(ret)?;
     // SAFETY: the call succeeded, so `fd` is open, and nothing else has seen it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -6,7 +6,11 @@
 #![allow(unsafe_code, reason = "this is where the system calls are")]
 
 pub mod bpf;
+pub mod bpf_counters;
+pub mod bpf_links;
+pub mod bpf_names;
 pub mod clock;
+pub mod kernfs;
 pub mod map;
 pub mod perf_event;
 pub mod pidfd;

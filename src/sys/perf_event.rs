@@ -61,6 +61,26 @@ pub struct OpenError {
     pub errno: Errno,
 }
 
+/// The BPF programs that are attached to a tracepoint by events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttachedPrograms {
+    /// How many there are.
+    pub n_programs: u32,
+    /// Their ids, in the order in which they run; fewer where there were more than were asked for.
+    pub ids: Vec<u32>,
+}
+
+/// The most programs on one tracepoint: `BPF_TRACE_MAX_PROGS` in `include/linux/trace_events.h`.
+const PROGRAMS_MAX: usize = 64;
+
+/// `struct perf_event_query_bpf` with room for as many ids as the kernel takes.
+#[repr(C)]
+struct QueryBpf {
+    ids_len: u32,
+    prog_cnt: u32,
+    ids: [u32; PROGRAMS_MAX],
+}
+
 /// An open event, closed when dropped.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
@@ -137,6 +157,43 @@ impl EventFd {
         // SAFETY: the kernel writes eight bytes to `id`, which outlives the call.
         done("ask for an event's id", unsafe { ioctls::ID(self.0.as_raw_fd(), &raw mut id) })?;
         Ok(id)
+    }
+
+    /// Another owner of the same event.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE` where no more files may be open.
+    pub fn share(&self) -> Result<Self, Refused> {
+        let fd = self.0.try_clone().map_err(|error| {
+            let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
+            Refused::new("share an event", errno)
+        })?;
+        Ok(Self(fd))
+    }
+
+    /// The BPF programs that events attach to this event's tracepoint, whoever opened them.
+    ///
+    /// Source: `perf_event_query_prog_array()` in `kernel/trace/bpf_trace.c`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an event that is no tracepoint, `EPERM` without `CAP_PERFMON`.
+    pub fn programs(&self) -> Result<AttachedPrograms, Errno> {
+        let ids_len = u32::try_from(PROGRAMS_MAX).unwrap_or(0);
+        let mut query = QueryBpf { ids_len, prog_cnt: 0, ids: [0; PROGRAMS_MAX] };
+        let to = (&raw mut query).cast();
+        // SAFETY: the kernel writes the count and at most `ids_len` ids, for which there is room,
+        // to `query`, which outlives the call.
+        let ret = unsafe { ioctls::QUERY_BPF(self.0.as_raw_fd(), to) };
+        match Errno::result(ret) {
+            // Where there is not room for all, the count and the first ids are there all the same.
+            Ok(_) | Err(Errno::ENOSPC) => {}
+            Err(errno) => return Err(errno),
+        }
+        let n_known = usize::try_from(query.prog_cnt).unwrap_or(usize::MAX).min(PROGRAMS_MAX);
+        let ids = query.ids.get(..n_known).unwrap_or_default().to_vec();
+        Ok(AttachedPrograms { n_programs: query.prog_cnt, ids })
     }
 
     /// Reads the event's values, `words` of eight bytes as its `read_format` orders them.

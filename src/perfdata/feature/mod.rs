@@ -25,6 +25,7 @@ pub use event::GroupDesc;
 pub use id::FeatureId;
 pub use pipe::PipeBodies;
 pub use pipe::pipe_bodies;
+pub use pipe::pipe_end;
 pub use pmu::PmuCap;
 pub use pmu::PmuCaps;
 pub use pmu::PmuMapping;

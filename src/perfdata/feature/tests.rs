@@ -384,18 +384,12 @@ fn sections_of_perf_6_1_are_written_as_they_were_read() {
     check_file(include_bytes!("../../../tests/fixtures/header/perf-6.1.data"), 23);
 }
 
-fn bodies_of(feature: &Feature) -> PipeBodies {
-    pipe_bodies(std::slice::from_ref(feature))
-}
-
 #[test]
-fn a_pipe_has_a_record_a_feature_and_an_end() {
+fn a_pipe_has_a_record_a_feature() {
     let features = [Feature::Stat, Feature::CachelineSize(64), Feature::Caches(Vec::new())];
-    let want = [
-        [&34_u64.to_ne_bytes()[..], &64_u32.to_ne_bytes()].concat(),
-        35_u64.to_ne_bytes().to_vec(),
-    ];
-    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: want.to_vec(), too_long: vec![] });
+    let want = [&34_u64.to_ne_bytes()[..], &64_u32.to_ne_bytes()].concat();
+    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: vec![want], too_long: vec![] });
+    assert_eq!(pipe_end(), 35_u64.to_ne_bytes());
 }
 
 #[test]
@@ -411,45 +405,11 @@ fn a_record_without_data_ends_the_features_whatever_its_number() {
 }
 
 #[test]
-fn a_feature_that_no_record_holds_is_told() {
-    let argument = Text::from("x".repeat(65_536));
-    let got = bodies_of(&Feature::CommandLine(vec![argument]));
-    assert_eq!(got.too_long, [FeatureId::CMDLINE]);
-    assert_eq!(got.bodies.len(), 1);
-}
-
-#[test]
-fn btfs_are_spread_over_as_many_records_as_they_need() {
-    let entry = |id: u32, len: u32| {
-        let mut entry = [id.to_ne_bytes(), len.to_ne_bytes()].concat();
-        entry.resize(8 + len as usize, 1);
-        entry
-    };
-    let lens = [40_000, 20_000, 30_000, 70_000, 5];
-    let mut bytes = 5_u32.to_ne_bytes().to_vec();
-    bytes.extend((0..).zip(lens).flat_map(|(id, len)| entry(id, len)));
-    let got = bodies_of(&Feature::BpfBtf(bytes));
-    assert_eq!(got.too_long, [FeatureId::BPF_BTF]);
-    let body = |entries: &[Vec<u8>]| {
-        let count = u32::try_from(entries.len()).unwrap().to_ne_bytes();
-        [&26_u64.to_ne_bytes()[..], &count, &entries.concat()].concat()
-    };
-    assert_eq!(got.bodies[0], body(&[entry(0, 40_000), entry(1, 20_000)]));
-    assert_eq!(got.bodies[1], body(&[entry(2, 30_000), entry(4, 5)]));
-    assert_eq!(got.bodies[2], 35_u64.to_ne_bytes());
-    assert!(got.bodies.iter().all(|body| body.len() + 8 <= 65_527));
-}
-
-#[test]
-fn program_infos_are_cut_between_programs() {
-    let entry = |info_len: u32, data_len: u32| {
-        let mut entry = [info_len.to_ne_bytes(), data_len.to_ne_bytes()].concat();
-        entry.resize(16 + (info_len + data_len) as usize, 2);
-        entry
-    };
-    let bytes = [2_u32.to_ne_bytes().to_vec(), entry(232, 50_000), entry(232, 50_001)].concat();
-    let got = bodies_of(&Feature::BpfProgInfo(bytes));
-    let lens: Vec<usize> = got.bodies.iter().map(Vec::len).collect();
-    assert_eq!(lens, [8 + 4 + 16 + 50_232, 8 + 4 + 16 + 50_233, 8]);
-    assert_eq!(got.too_long, []);
+fn a_feature_that_no_record_holds_is_handed_back() {
+    let feature = |len: usize| Feature::BpfBtf(vec![1; len]);
+    let longest = 65_527 - 8 - 8;
+    let got = pipe_bodies(&[feature(longest), feature(longest + 1), Feature::CachelineSize(64)]);
+    let lens: Vec<usize> = got.bodies.iter().map(|it| it.len() + 8).collect();
+    assert_eq!(lens, [65_527, 8 + 8 + 4]);
+    assert_eq!(got.too_long, [(FeatureId::BPF_BTF, vec![1; longest + 1])]);
 }

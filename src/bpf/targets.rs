@@ -1,0 +1,178 @@
+//! What links are attached to, in words.
+//!
+//! Numbers of functions, control groups, interfaces and maps are looked up once each. What cannot
+//! be looked up stays a number with its unit: nothing is guessed.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::fs;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+
+use super::links::Target;
+use super::maps::Maps;
+use super::mounts;
+use crate::btf::Btf;
+use crate::perfdata::Attr;
+use crate::sys::bpf;
+use crate::sys::bpf_counters;
+use crate::sys::kernfs;
+
+/// Where the kernel shows its own BTF and that of its modules.
+const KERNEL_BTF: &str = "/sys/kernel/btf/";
+
+/// What has been looked up so far.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    /// BTF objects by id.
+    btfs: HashMap<u32, Object>,
+    cgroups: HashMap<u64, Option<String>>,
+    /// Where version 2 of the control groups is mounted, once it was looked for.
+    cgroup_mount: OnceCell<Option<File>>,
+}
+
+/// A BTF object with functions that programs are attached to.
+#[derive(Debug)]
+struct Object {
+    btf: Option<Btf>,
+    /// `vmlinux` or the module's name; of a program's BTF whatever its loader said.
+    name: String,
+    is_kernel: bool,
+}
+
+impl Targets {
+    /// What a link is attached to; `btf_id` is the object that describes the functions that its
+    /// program may be attached to, 0 if there is none.
+    pub(super) fn text(&mut self, target: &Target, btf_id: u32, maps: &mut Maps) -> Option<String> {
+        Some(match target {
+            Target::Unknown => return None,
+            &Target::Function { object_id, type_id } => self.function(object_id, type_id, btf_id),
+            Target::Code { name, addr, .. } if name.is_empty() => format!("{addr:#x}"),
+            Target::Named(name) | Target::Code { name, offset: 0, .. } => name.clone(),
+            Target::Code { name, offset, .. } => format!("{name}+{offset:#x}"),
+            Target::Place { path, offset } => format!("{path}+{offset:#x}"),
+            Target::Functions { n_functions } => format!("{n_functions} functions"),
+            Target::Places { path, n_places } => format!("{path}, {n_places} places"),
+            &Target::Event { kind, config } => {
+                Attr { kind, config, ..Attr::default() }.event_name()
+            }
+            &Target::Cgroup { id } => self.cgroup(id).unwrap_or_else(|| format!("cgroup {id}")),
+            Target::Namespace { inode } => format!("netns {inode}"),
+            &Target::Interface { index } => interface(index),
+            &Target::Map { id } => {
+                maps.get(id).map_or_else(|| format!("map {id}"), |it| it.name.clone())
+            }
+            &Target::Netfilter { family, hook, priority } => netfilter(family, hook, priority),
+        })
+    }
+
+    /// The function `type_id` of the BTF object `btf_id`. Where that is a program's, `object_id` is
+    /// the id of the program.
+    ///
+    /// Source: `bpf_trampoline_compute_key()` in `include/linux/bpf_verifier.h`.
+    fn function(&mut self, object_id: u32, type_id: u32, btf_id: u32) -> String {
+        let object = self.btfs.entry(btf_id).or_insert_with(|| Object::fetch(btf_id));
+        let name = object.btf.as_ref().and_then(|it| it.function_name(type_id));
+        let name = name.map(|it| String::from_utf8_lossy(it).into_owned());
+        match (name, object.is_kernel && object_id == btf_id) {
+            (Some(name), true) => name,
+            (Some(name), false) => format!("{name} of program {object_id}"),
+            (None, true) => format!("type {type_id} of {}", object.name),
+            (None, false) => format!("type {type_id} of program {object_id}"),
+        }
+    }
+
+    fn cgroup(&mut self, id: u64) -> Option<String> {
+        let mount = self.cgroup_mount.get_or_init(|| {
+            let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+            File::open(mounts::of_kind(&mounts, "cgroup2").next()?).ok()
+        });
+        let mount = mount.as_ref()?;
+        let look = || {
+            let folder = kernfs::folder(mount, id).ok()?;
+            let path = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;
+            Some(path.to_string_lossy().into_owned())
+        };
+        self.cgroups.entry(id).or_insert_with(look).clone()
+    }
+}
+
+impl Object {
+    fn fetch(id: u32) -> Self {
+        let none = Self { btf: None, name: format!("BTF {id}"), is_kernel: false };
+        let Ok(fd) = bpf::btf_fd(id) else { return none };
+        let Ok(source) = bpf_counters::btf_source(fd.as_fd()) else { return none };
+        let name = String::from_utf8_lossy(&source.name).into_owned();
+        let is_kernel = source.is_kernel;
+        // The kernel's own is some megabytes, which sysfs hands out without a copy in the kernel; a
+        // module's stands on it and has no meaning alone.
+        let data = match &*name {
+            "vmlinux" if is_kernel => fs::read(format!("{KERNEL_BTF}{name}")).ok(),
+            _ if is_kernel => None,
+            _ => bpf::btf_data(fd.as_fd()).ok(),
+        };
+        let btf = data.and_then(|it| Btf::parse(it).ok());
+        Self { btf, name, is_kernel }
+    }
+}
+
+/// An interface's number, with its name where this network namespace has one of that number.
+///
+/// The kernel does not say in which namespace the link is, so the number stands beside the name.
+fn interface(index: u32) -> String {
+    let folders = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let is_it = |it: &fs::DirEntry| {
+        let text = fs::read_to_string(it.path().join("ifindex")).unwrap_or_default();
+        text.trim().parse() == Ok(index)
+    };
+    match folders.into_iter().find(is_it) {
+        Some(folder) => format!("{} (ifindex {index})", folder.file_name().to_string_lossy()),
+        None => format!("ifindex {index}"),
+    }
+}
+
+/// Source: `NFPROTO_*` and `NF_INET_*` in `include/uapi/linux/netfilter.h`.
+fn netfilter(family: u32, hook: u32, priority: i32) -> String {
+    let family = match family {
+        2 => "ipv4".to_owned(),
+        10 => "ipv6".to_owned(),
+        other => format!("family {other}"),
+    };
+    let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
+    let hook = usize::try_from(hook)
+        .ok()
+        .and_then(|it| hooks.get(it))
+        .map_or_else(|| format!("hook {hook}"), |it| (*it).to_owned());
+    format!("{family} {hook} priority {priority}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(target: &Target, want: Option<&str>) {
+        let text = Targets::default().text(target, 0, &mut Maps::default());
+        assert_eq!(text.as_deref(), want);
+    }
+
+    #[test]
+    fn targets_are_words_and_what_has_no_name_a_number_with_its_unit() {
+        let name = |it: &str| it.to_owned();
+        check(&Target::Unknown, None);
+        check(&Target::Named(name("sched_switch")), Some("sched_switch"));
+        check(&Target::Code { name: name("f"), offset: 0, addr: 9 }, Some("f"));
+        check(&Target::Code { name: name("f"), offset: 16, addr: 9 }, Some("f+0x10"));
+        check(&Target::Code { name: name(""), offset: 0, addr: 0x90 }, Some("0x90"));
+        check(&Target::Place { path: name("/a"), offset: 16 }, Some("/a+0x10"));
+        check(&Target::Functions { n_functions: 3 }, Some("3 functions"));
+        check(&Target::Places { path: name("/a"), n_places: 2 }, Some("/a, 2 places"));
+        check(&Target::Event { kind: 1, config: 0 }, Some("cpu-clock"));
+        check(&Target::Namespace { inode: 7 }, Some("netns 7"));
+        let hook = Target::Netfilter { family: 2, hook: 3, priority: -5 };
+        check(&hook, Some("ipv4 output priority -5"));
+        let hook = Target::Netfilter { family: 7, hook: 30, priority: 0 };
+        check(&hook, Some("family 7 hook 30 priority 0"));
+    }
+}

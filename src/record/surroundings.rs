@@ -1,0 +1,244 @@
+//! What BPF programs stand among, and what they cost: noted beside the recording, on a thread of its
+//! own, so that neither its start nor its rounds wait.
+//!
+//! ```text
+//!   at once            counters of all programs, links, pins, holders, tracepoints' programs
+//!   each TICK          if programs or links have come: the same for them, unless looks cost too much
+//!   each second        counters, while the kernel counts, so that a program that goes has a last one
+//!   when told to stop  counters, tracepoints' programs, and a look if something has come
+//! ```
+//!
+//! What is found goes into the recording as private records, as it comes.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+use nix::sys::signal::SigSet;
+use nix::time::ClockId;
+use nix::time::clock_gettime;
+
+use crate::bpf::Readings;
+use crate::bpf::Survey;
+use crate::bpf::all_counters;
+use crate::perfdata::private::Attached;
+use crate::perfdata::private::Message;
+use crate::perfdata::private::TracepointPrograms;
+use crate::sys::perf_event::EventFd;
+
+/// How often the thread asks whether programs or links have come: two system calls.
+const TICK: Duration = Duration::from_millis(200);
+
+/// How often counters are read while the kernel counts.
+const READING: Duration = Duration::from_secs(1);
+
+/// How many times its own length a look is put off after it: looks take two percent of a CPU.
+const REST: u32 = 50;
+
+/// Whether the kernel counts the runs of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// It does.
+    Yes,
+    /// It does not, or nobody knows.
+    No,
+}
+
+/// A tracepoint that is recorded.
+#[derive(Debug)]
+pub(super) struct Tracepoint {
+    /// The event's name, such as `sched:sched_switch`.
+    pub(super) event: String,
+    /// One of its instances.
+    pub(super) fd: EventFd,
+}
+
+/// The thread, and what it has found.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    thread: JoinHandle<Outcome>,
+    stop: Sender<()>,
+    found: Receiver<Message>,
+}
+
+/// What is left to tell when the thread has ended.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// What was found last.
+    pub(super) messages: Vec<Message>,
+    /// The programs that were seen on recorded tracepoints at any time.
+    pub(super) tracepoints: Vec<TracepointPrograms>,
+    /// How many files of bpffs were left out, since there are too many.
+    pub(super) n_pins_skipped: u64,
+}
+
+impl Surroundings {
+    /// Begins to look; `None` where no thread can be had.
+    pub(super) fn start(counting: Counting, tracepoints: Vec<Tracepoint>) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let (tell, found) = mpsc::channel();
+        let watch = Watch {
+            counting,
+            tracepoints,
+            tell,
+            survey: Survey::default(),
+            readings: Readings::default(),
+            seen: BTreeMap::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("bpf-survey".to_owned())
+            .spawn(move || watch.run(&stopped))
+            .inspect_err(|error| tracing::debug!(%error, "survey"))
+            .ok()?;
+        Some(Self { thread, stop, found })
+    }
+
+    /// What was found and not yet taken.
+    pub(super) fn take(&self) -> Vec<Message> {
+        self.found.try_iter().collect()
+    }
+
+    /// Takes the last readings and ends.
+    ///
+    /// To be called while the kernel still counts.
+    pub(super) fn stop(self) -> Outcome {
+        // Where the thread has ended already nobody listens.
+        let _heard = self.stop.send(());
+        let mut outcome = self.thread.join().unwrap_or_default();
+        outcome.messages = self.found.try_iter().collect();
+        outcome
+    }
+}
+
+/// What the thread knows.
+struct Watch {
+    counting: Counting,
+    tracepoints: Vec<Tracepoint>,
+    tell: Sender<Message>,
+    survey: Survey,
+    readings: Readings,
+    /// By event, all that was ever seen on it.
+    seen: BTreeMap<String, TracepointPrograms>,
+}
+
+impl Watch {
+    fn run(mut self, stopped: &Receiver<()>) -> Outcome {
+        // Signals are for the thread that decides what they mean.
+        if let Err(errno) = SigSet::all().thread_block() {
+            tracing::debug!(%errno, "survey");
+        }
+        self.read();
+        self.tell_runs();
+        let mut next_look = self.look();
+        let mut next_reading = Instant::now() + READING;
+        loop {
+            match stopped.recv_timeout(TICK) {
+                Ok(()) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                // The recording has failed.
+                Err(RecvTimeoutError::Disconnected) => return Outcome::default(),
+            }
+            let now = Instant::now();
+            if self.counting == Counting::Yes && next_reading <= now {
+                self.read();
+                next_reading = now + READING;
+            }
+            if next_look <= now && self.survey.has_news() {
+                next_look = self.look();
+            }
+        }
+        self.read();
+        self.tell_runs();
+        if self.survey.has_news() {
+            self.look();
+        } else {
+            self.ask_tracepoints();
+        }
+        Outcome {
+            messages: Vec::new(),
+            tracepoints: self.seen.into_values().collect(),
+            n_pins_skipped: self.survey.n_pins_skipped(),
+        }
+    }
+
+    /// Reads the counters, and tells the last ones of programs that have gone.
+    fn read(&mut self) {
+        let programs = match all_counters() {
+            Ok(programs) => programs,
+            Err(errno) => return tracing::debug!(%errno, "counters"),
+        };
+        let gone = self.readings.take(&programs, boot_ns(), self.counting == Counting::Yes);
+        if let Some(gone) = gone {
+            self.tell(Message::Runs(gone));
+        }
+    }
+
+    fn tell_runs(&self) {
+        let runs = self.readings.all(self.counting == Counting::Yes);
+        if self.counting == Counting::Yes || !runs.programs.is_empty() {
+            self.tell(Message::Runs(runs));
+        }
+    }
+
+    /// Looks at everything, and returns when to look again at the earliest.
+    fn look(&mut self) -> Instant {
+        let began = Instant::now();
+        match all_counters() {
+            Ok(programs) => {
+                let n_programs = programs.len();
+                let states = self.survey.look(programs, boot_ns());
+                let (n_news, took) = (states.len(), began.elapsed());
+                tracing::debug!(n_programs, n_news, ?took, "looked at programs");
+                for state in states {
+                    self.tell(Message::Program(state));
+                }
+            }
+            Err(errno) => tracing::debug!(%errno, "look at programs"),
+        }
+        self.ask_tracepoints();
+        began + began.elapsed() * REST
+    }
+
+    fn ask_tracepoints(&mut self) {
+        for tracepoint in std::mem::take(&mut self.tracepoints) {
+            let answer = tracepoint.fd.programs();
+            let found = self.survey.on_tracepoint(&tracepoint.event, &answer, boot_ns());
+            let is_empty = found.programs.is_empty() && found.n_programs == 0;
+            if !is_empty || found.refused.is_some() || self.seen.contains_key(&found.event) {
+                self.tell(Message::Tracepoint(found.clone()));
+                self.note_seen(found);
+            }
+            self.tracepoints.push(tracepoint);
+        }
+    }
+
+    fn note_seen(&mut self, found: TracepointPrograms) {
+        let Some(seen) = self.seen.get_mut(&found.event) else {
+            self.seen.insert(found.event.clone(), found);
+            return;
+        };
+        let key = |it: &Attached| (it.id, it.load_time_ns, it.how.clone());
+        for program in found.programs {
+            if seen.programs.iter().all(|it| key(it) != key(&program)) {
+                seen.programs.push(program);
+            }
+        }
+        seen.n_programs = seen.n_programs.max(found.n_programs);
+    }
+
+    fn tell(&self, message: Message) {
+        // Where nobody listens any more the recording has failed, which is told elsewhere.
+        let _heard = self.tell.send(message);
+    }
+}
+
+/// The time since boot in ns, as programs' load times have it.
+fn boot_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
+    now.map_or(0, |it| u64::try_from(Duration::from(it).as_nanos()).unwrap_or(0))
+}
