@@ -4,6 +4,7 @@
 //! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
 
 mod advice;
+mod bill;
 mod doctor;
 mod header;
 mod input;

@@ -19,6 +19,7 @@ use crate::profile::Plan;
 use crate::profile::Request;
 use crate::profile::Sort;
 use crate::profile::histograms;
+use crate::render;
 use crate::render::report;
 use crate::render::report::Comments;
 use crate::render::report::Style;
@@ -27,6 +28,9 @@ use crate::replay::Names;
 use crate::replay::Wanted;
 use crate::replay::resolve;
 
+use super::bill;
+use super::bill::Reading;
+use super::bill::warn_of_droppers;
 use super::header;
 use super::input;
 use super::log;
@@ -113,6 +117,9 @@ pub(super) struct Args {
     #[arg(long)]
     show_total_period: bool,
 
+    #[command(flatten)]
+    bill: bill::Args,
+
     /// Leave out what weighs less than this, in percent.
     #[arg(long, value_name = "PERCENT")]
     percent_limit: Option<f32>,
@@ -188,6 +195,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     input::check(&args.input, &index)?;
     let machine = ThisMachine::new();
     let names = Names::new(&index, &machine);
+    if args.bill.is_asked() {
+        let (recording, index, input, names) = (&recording, &index, &file, &names);
+        let reading = Reading { recording, index, input, names };
+        let cannot_read = |error: &_| input::cannot_read(&args.input, error);
+        let style = args.bill_style();
+        let n_bad = args.bill.write(&reading, &request, &style, &cannot_read, &mut out)?;
+        out.flush().map_err(cannot_write)?;
+        if !args.quiet {
+            input::tell(&index.anomalies, n_bad);
+            warn_of_droppers(index);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let keep = request.keep();
     // Which end of a long chain is kept depends on the report, so it is cut there.
     let resolved = resolve(&recording, &index, &file, &names, keep, usize::MAX).map_err(cannot)?;
@@ -202,6 +222,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .map_err(cannot_write)?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
+        warn_of_droppers(&index);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
         }
@@ -272,6 +293,16 @@ impl Args {
                 (false, false) => Comments::All,
             },
             separator: self.field_separator.clone(),
+        }
+    }
+
+    /// How a table of BPF programs looks.
+    fn bill_style(&self) -> render::bill::Style {
+        render::bill::Style {
+            has_comments: !self.quiet,
+            separator: self.field_separator.clone(),
+            percent_limit: self.percent_limit.unwrap_or(0.0),
+            has_details: false,
         }
     }
 

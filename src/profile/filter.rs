@@ -1,5 +1,6 @@
 //! Which samples are shown.
 
+use super::Error;
 use crate::replay::resolved::CommId;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Location;
@@ -47,6 +48,19 @@ impl Filter {
             resolved.locations.iter().map(passes).collect()
         };
         Sieve { filter: self, comms, locations }
+    }
+
+    /// Holds that a group has a CPU if the filter asks for one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoCpu`] where it does not.
+    pub(super) fn needs_cpu(&self, resolved: &Resolved, group: &Group) -> Result<(), Error> {
+        if self.cpus.is_empty() || group.cpu.is_some() {
+            return Ok(());
+        }
+        let event = resolved.events.get(group.event.0 as usize).map(|it| it.name.clone());
+        Err(Error::NoCpu { event: event.unwrap_or_default() })
     }
 
     fn has_dso(&self, location: &Location, resolved: &Resolved) -> bool {

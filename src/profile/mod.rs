@@ -8,6 +8,7 @@
 //! Where numbers and orders follow Linux perf, they follow `tools/perf/util/hist.c`, `sort.c` and
 //! `callchain.c`.
 
+mod bill;
 mod chain;
 mod column;
 mod filter;
@@ -22,6 +23,15 @@ pub(crate) mod testing;
 mod tests;
 mod tree;
 
+pub use bill::Bill;
+pub use bill::Billed;
+pub use bill::Callee;
+pub use bill::Charge;
+pub use bill::Detail;
+pub use bill::HotLine;
+pub use bill::Item;
+pub use bill::Weight;
+pub use bill::bill;
 pub use column::Column;
 pub use filter::Filter;
 pub use plan::Accumulate;
@@ -197,10 +207,7 @@ impl Scope<'_> {
         let mut groups = vec![Vec::new(); resolved.events.len()];
         for (idx, group) in (0_u32..).zip(&resolved.groups) {
             let event = group.event.0 as usize;
-            if !plan.filter.cpus.is_empty() && group.cpu.is_none() {
-                let name = resolved.events.get(event).map(|it| it.name.clone());
-                return Err(Error::NoCpu { event: name.unwrap_or_default() });
-            }
+            plan.filter.needs_cpu(resolved, group)?;
             if let Some(groups) = groups.get_mut(event)
                 && sieve.counts(group)
             {

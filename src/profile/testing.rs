@@ -14,6 +14,7 @@ use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 use crate::replay::resolved::Symbol;
 use crate::replay::resolved::SymbolId;
+use crate::replay::timeline::Owner;
 use crate::units::Addr;
 use crate::units::Nanos;
 use crate::units::Pid;
@@ -38,6 +39,13 @@ impl Samples {
             ..Resolved::default()
         };
         Self { resolved, comms: HashMap::new(), locations: HashMap::new() }
+    }
+
+    /// Has the function or address `text` owned by the kernel symbol `ksymbol`.
+    pub(crate) fn own(&mut self, text: &str, ksymbol: u32) -> &mut Self {
+        let LocationId(id) = self.location(text);
+        self.resolved.locations[id as usize].owner = Some(Owner::Ksymbol(ksymbol));
+        self
     }
 
     /// Adds a sample of thread `tid`. The `chain` begins with what was sampled: functions of `app`

@@ -1,5 +1,6 @@
 //! Aggregates and samples to text.
 
+pub mod bill;
 pub mod escape;
 pub mod header;
 pub mod report;

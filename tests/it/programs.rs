@@ -1,5 +1,7 @@
 //! The BPF programs of the fixtures: what perf and we wrote down of the demo program.
 
+use std::process::Command;
+
 use bpfperf::perfdata::ReadAt;
 use bpfperf::replay::Index;
 use bpfperf::replay::Programs;
@@ -90,4 +92,76 @@ fn programs_that_come_and_go_have_their_times_and_who_loaded_them() {
             r#"78323 socket_filter  for some time by demo ["bpf_prog_59f4a931744dcdc6"] []"#,
         ],
     );
+}
+
+/// What `report --bpf` with `args` prints of the fixture `name`.
+fn report(name: &str, args: &[&str]) -> String {
+    let fixture = FIXTURES.iter().find(|it| it.name == name).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bpfperf"))
+        .args(["report", "--bpf", "-i"])
+        .arg(fixture.path())
+        .args(args)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_recording_by_perf_has_a_bill_of_what_is_in_it() {
+    let want = "\
+# BPF programs: 1
+# Samples: 34 of event 'cpu-clock'
+# In BPF programs: 8.82%, with what they called: 8.82%
+#
+# Total   Self  Samples     Id  Name            Type            Tag
+# .....  .....  .......  .....  ..............  ..............  ................
+#
+  8.82%  8.82%        3  78290  demo_sys_enter  raw_tracepoint  0096a5528ae2a8b3
+          metadata  owner = \"bpfperf\"
+          metadata  purpose = \"demo: a program that costs CPU\"
+          metadata  version = 1
+          function  0 bpf_prog_54bc6e0d5cff6a74_demo_sys_enter, 159 bytes at 0xffffffffc0026c94
+          function  1 bpf_prog_3d98e2edf377e4c1_demo_hash, 78 bytes at 0xffffffffc0025c14
+
+
+";
+    assert_eq!(report("perf-7.3-bpf-before", &["--details"]), want);
+}
+
+#[test]
+fn the_lines_of_a_program_come_from_the_file() {
+    let text = report("bpfperf-bpf", &["--lines", "-q"]);
+    let line = text.lines().find(|it| it.contains("line ")).unwrap();
+    assert!(line.contains("demo.bpf.c:32  for (int i = 0; i < ROUNDS; i++)"), "{text}");
+}
+
+#[test]
+fn a_recording_without_programs_says_so() {
+    let want = "# No BPF program was loaded at any time of the recording.\n";
+    assert_eq!(report("perf-7.3-one", &[]), want);
+    let document: serde_json::Value =
+        serde_json::from_str(&report("perf-7.3-one", &["--json"])).unwrap();
+    assert_eq!(document["programs"], serde_json::json!([]));
+}
+
+#[test]
+fn json_has_every_program_of_the_table() {
+    let document: serde_json::Value =
+        serde_json::from_str(&report("bpfperf-bpf", &["--json"])).unwrap();
+    let programs = document["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), 9);
+    assert_eq!(programs[0]["name"], "demo_sys_enter");
+    assert_eq!(programs[0]["events"][0]["total"]["samples"], 4);
+    assert_eq!(programs[0]["functions"][1]["name"], "bpf_prog_3d98e2edf377e4c1_demo_hash");
+}
+
+#[test]
+fn what_is_of_the_table_of_programs_alone_needs_it() {
+    for args in [&["--json"][..], &["--details"], &["--bpf", "-s", "sym"], &["--bpf", "-G"]] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_bpfperf")).arg("report").args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
 }

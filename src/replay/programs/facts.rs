@@ -122,7 +122,6 @@ impl<'a> Join<'a> {
                     }
                 }
                 Message::Tracepoint(tracepoint) => {
-                    self.tracepoints.push(tracepoint);
                     for attached in &tracepoint.programs {
                         let Some(draft) = self.find(attached.id, attached.load_time_ns) else {
                             continue;

@@ -1,6 +1,7 @@
 //! From what the records say to programs: which symbols, loads and unloads belong together.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
@@ -9,7 +10,6 @@ use crate::btf::Btf;
 use crate::perfdata::Endian;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::perfdata::feature::Feature;
-use crate::perfdata::private::TracepointPrograms;
 use crate::replay::spans::Moment;
 use crate::replay::timeline::KernelSymbol;
 use crate::units::Addr;
@@ -58,7 +58,7 @@ pub(super) fn join<'a>(input: &Input<'a, '_>) -> Programs<'a> {
     join.name();
     join.add_messages(&input.notes.messages);
     join.add_metadata(&input.notes.records);
-    join.finish()
+    join.finish(input)
 }
 
 /// Programs in the making.
@@ -67,7 +67,6 @@ pub(super) struct Join<'a> {
     pub(super) ksymbols: &'a [KernelSymbol],
     pub(super) drafts: Vec<Draft<'a>>,
     pub(super) btfs: BTreeMap<u32, Btf>,
-    pub(super) tracepoints: Vec<&'a TracepointPrograms>,
     pub(super) runs: Option<Runs>,
     pub(super) n_damaged: u64,
     /// From when to when each symbol was there, where a record tells.
@@ -326,8 +325,9 @@ impl<'a> Join<'a> {
         }
     }
 
-    fn finish(self) -> Programs<'a> {
-        let Self { ksymbols, mut drafts, btfs, tracepoints, runs, n_damaged, .. } = self;
+    fn finish(self, input: &Input<'a, '_>) -> Programs<'a> {
+        let Self { ksymbols, mut drafts, btfs, runs, n_damaged, .. } = self;
+        let tracepoints = input.notes.tracepoints().collect();
         drafts.sort_by_key(|Draft { program: it, .. }| {
             (it.id.is_none(), it.id, it.load_time_ns, it.loaded, it.unloaded.is_none(), it.unloaded)
         });
@@ -341,8 +341,9 @@ impl<'a> Join<'a> {
                     .map(|function| FunctionId { program: idx, function });
             }
         }
-        let all = drafts.into_iter().map(|it| it.program).collect();
-        Programs { all, btfs, of_ksymbol, tracepoints, runs, n_damaged }
+        let all: Vec<_> = drafts.into_iter().map(|it| it.program).collect();
+        let lines = all.iter().map(|_| OnceLock::new()).collect();
+        Programs { all, btfs, of_ksymbol, tracepoints, runs, n_damaged, lines }
     }
 }
 

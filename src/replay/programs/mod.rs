@@ -24,14 +24,19 @@ mod join;
 mod notes;
 mod state;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::btf::Btf;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::perfdata::bpf_info::prog_type_name;
 use crate::perfdata::private::TracepointPrograms;
+use crate::symbols::BpfLines;
+use crate::symbols::SourceLine;
 use crate::units::Addr;
 use crate::units::BpfTag;
 use crate::units::Nanos;
@@ -75,6 +80,8 @@ pub struct Programs<'a> {
     tracepoints: Vec<&'a TracepointPrograms>,
     runs: Option<Runs>,
     n_damaged: u64,
+    /// The source lines of each program, made when they are first asked for.
+    lines: Vec<OnceLock<BpfLines>>,
 }
 
 /// A BPF program.
@@ -181,6 +188,15 @@ impl<'a> Programs<'a> {
     /// The types that describe `program`, where they are in the recording.
     pub fn btf(&self, program: &Program<'_>) -> Option<&Btf> {
         self.btfs.get(&program.info.as_ref()?.btf_id()?)
+    }
+
+    /// The place in the source that the native code at `addr` of a program comes from.
+    pub fn line(&self, program: ProgramIdx, addr: Addr) -> Option<SourceLine<'_>> {
+        let known = self.program(program);
+        let lines = self.lines.get(program.0 as usize)?;
+        let lines =
+            lines.get_or_init(|| known.info.as_ref().map_or_else(BpfLines::default, BpfLines::new));
+        Some(SourceLine::new(lines.at(addr)?, self.btf(known)?))
     }
 
     /// The function that a kernel symbol of the timeline is.

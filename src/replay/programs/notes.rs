@@ -6,6 +6,7 @@ use crate::perfdata::BpfEvent;
 use crate::perfdata::BpfMetadata;
 use crate::perfdata::SampleId;
 use crate::perfdata::private::Message;
+use crate::perfdata::private::TracepointPrograms;
 use crate::replay::spans::Moment;
 use crate::units::BpfTag;
 use crate::units::FileOffset;
@@ -58,6 +59,14 @@ impl Notes {
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.messages.is_empty()
+    }
+
+    /// The programs on the recorded tracepoints, as they were looked up, in the order of the file.
+    pub fn tracepoints(&self) -> impl Iterator<Item = &TracepointPrograms> {
+        self.messages.iter().filter_map(|it| match it {
+            Message::Tracepoint(it) => Some(it),
+            _ => None,
+        })
     }
 
     /// A symbol came by the record at `at`; it has its number later, by [`Notes::number`].

@@ -58,6 +58,10 @@ impl State {
         maps.dedup_by_key(|it| it.id);
         links.sort_by_key(|it| it.id);
         links.dedup_by_key(|it| it.id);
+        for link in links {
+            link.pins.sort_unstable();
+            link.pins.dedup();
+        }
         pins.sort_unstable();
         pins.dedup();
         holders.sort_by(|a, b| {
