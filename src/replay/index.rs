@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::perfdata::BpfEvent;
 use crate::perfdata::BuildIdEntry;
 use crate::perfdata::Cursor;
 use crate::perfdata::MmapId;
@@ -36,6 +37,7 @@ use super::timeline::KernelSymbol;
 use super::timeline::MappedFile;
 use super::timeline::Mapping;
 use super::timeline::Timeline;
+use super::untold::Untold;
 
 /// A record in the order in which it is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -283,7 +285,14 @@ impl Pass<'_> {
             }
             Record::Throttle(_) => self.index.anomalies.throttled += 1,
             Record::Unknown(_) => self.unknown(raw.header.kind),
-            Record::BpfEvent(event) => self.index.bpf.event(raw.at, timed(id), event),
+            Record::BpfEvent(event) => {
+                self.index.bpf.event(raw.at, timed(id), event);
+                match event.kind {
+                    BpfEvent::PROG_LOAD => self.state(Fact::Load(event.id), raw.at, id),
+                    BpfEvent::PROG_UNLOAD => self.state(Fact::Unload(event.id), raw.at, id),
+                    _ => {}
+                }
+            }
             record => {
                 match &record {
                     Record::Ksymbol(it) if it.is_unregister() => {
@@ -477,7 +486,10 @@ impl Pass<'_> {
             self.index.bpf.number(&numbers.collect());
         }
         let late = self.late.into_iter().map(|(_, fact)| fact).collect();
-        self.index.timeline = Timeline::new(self.facts, late);
+        let features = self.recording.features.iter().filter_map(|it| it.content.as_ref().ok());
+        let endian = self.recording.header.endian();
+        let untold = Untold::new(endian, features, self.index.bpf.messages());
+        self.index.timeline = Timeline::with_programs(self.facts, late, untold);
         if !self.index.entries.is_sorted() {
             self.index.entries.sort_unstable();
         }

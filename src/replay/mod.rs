@@ -25,6 +25,7 @@ pub mod resolved;
 mod resolver;
 pub mod spans;
 pub mod timeline;
+mod untold;
 
 pub use anomalies::Anomalies;
 pub use index::Entry;

@@ -91,6 +91,19 @@ impl SpansBuilder {
         self.note_change(now);
     }
 
+    /// What is owned now from `start` on.
+    pub fn live_at(&self, start: u64) -> Option<&Span> {
+        self.live.get(&start)
+    }
+
+    /// What is owned now of `[start, end)`.
+    pub fn live_in(&self, start: u64, end: u64) -> impl Iterator<Item = &Span> {
+        let first = self.live.range(..=start).next_back();
+        let first = first.filter(|(_, span)| span.end > start).map_or(start, |(&first, _)| first);
+        // Where nothing is asked for there may be no range either.
+        self.live.range(first..end.max(first)).map(|(_, span)| span)
+    }
+
     /// Whether nothing was ever owned.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.ended.is_empty()

@@ -7,12 +7,16 @@ use rustc_hash::FxHashMap;
 
 use crate::units::BuildId;
 use crate::units::Pid;
+use crate::units::ProgId;
 use crate::units::Tid;
 
 use super::resolved::CommId;
 use super::spans::Moment;
 use super::spans::Spans;
 use super::spans::SpansBuilder;
+use super::untold;
+use super::untold::Untold;
+use super::untold::told_twice;
 
 /// An index into [`Index::files`](super::Index::files).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +55,7 @@ pub struct Mapping {
     pub is_executable: bool,
 }
 
-/// A kernel symbol from a `KSYMBOL` record.
+/// A kernel symbol from a `KSYMBOL` record, or from what a section says of a BPF program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSymbol {
     /// The name.
@@ -104,6 +108,10 @@ pub enum Fact {
     Register(KernelSymbol),
     /// The kernel symbol that begins at an address went.
     Unregister(u64),
+    /// A BPF program was loaded; its symbols have come before.
+    Load(ProgId),
+    /// A BPF program went, as its symbols have before.
+    Unload(ProgId),
 }
 
 /// The state of the recorded machine at any moment.
@@ -114,6 +122,8 @@ pub struct Timeline {
     threads: FxHashMap<Tid, Vec<(Moment, CommId)>>,
     kernel_maps: Spans,
     kernel_symbols: Spans,
+    /// Beneath those: programs that no record tells of.
+    untold: Spans,
     mappings: Vec<Mapping>,
     ksymbols: Vec<KernelSymbol>,
 }
@@ -156,9 +166,29 @@ impl Timeline {
     /// the first sample: they describe the last generation of their process, back to its beginning,
     /// beneath everything that has a time.
     pub fn new(facts: Vec<(Moment, Fact)>, late: Vec<Fact>) -> Self {
-        let mut builder = Builder::new(&facts, late);
+        Self::with_programs(facts, late, Untold::default())
+    }
+
+    /// As [`Timeline::new`]; the programs in `untold` name addresses that no record tells of.
+    pub(super) fn with_programs(
+        facts: Vec<(Moment, Fact)>,
+        late: Vec<Fact>,
+        mut untold: Untold<'_>,
+    ) -> Self {
+        let all = facts.iter().map(|(_, fact)| fact).chain(&late);
+        let n_symbols = all.filter(|it| matches!(it, Fact::Register(_))).count();
+        untold.prepare(&facts, narrow(n_symbols));
+        let doubles = told_twice(&facts);
+        let mut builder = Builder::new(&facts, late, untold);
         for (now, fact) in facts {
-            builder.apply(now, fact);
+            match fact {
+                // It keeps its number.
+                Fact::Register(symbol) if doubles.contains(&now.position) => {
+                    builder.ksymbols.push(symbol);
+                }
+                Fact::Load(_) if doubles.contains(&now.position) => {}
+                fact => builder.apply(now, fact),
+            }
         }
         builder.finish()
     }
@@ -204,11 +234,15 @@ impl Timeline {
 
     /// The address space of `pid` at `moment`, and the kernel's state with it.
     pub fn process(&self, pid: Pid, moment: Moment) -> ProcessAt {
-        let (kernel_version, mut from, mut until) = self.kernel_symbols.version(moment);
+        let (told_version, mut from, mut until) = self.kernel_symbols.version(moment);
         let narrow = |from: &mut Moment, until: &mut Moment, other: (Moment, Moment)| {
             *from = (*from).max(other.0);
             *until = (*until).min(other.1);
         };
+        let (untold_version, untold_from, untold_until) = self.untold.version(moment);
+        narrow(&mut from, &mut until, (untold_from, untold_until));
+        // Both only rise: their sum stands for both.
+        let kernel_version = told_version.wrapping_add(untold_version);
         let (maps_version, maps_from, maps_until) = self.kernel_maps.version(moment);
         narrow(&mut from, &mut until, (maps_from, maps_until));
         let generations = self.processes.get(&pid).map(Vec::as_slice).unwrap_or_default();
@@ -255,12 +289,15 @@ impl Timeline {
         if let Some(span) = self.kernel_symbols.find(addr, moment) {
             return Some(Owner::Ksymbol(span.owner));
         }
+        if let Some(owner) = self.untold.find(addr, moment).and_then(untold::owner) {
+            return Some(Owner::Ksymbol(owner));
+        }
         self.kernel_maps.find(addr, moment).map(|span| Owner::Mapping(span.owner))
     }
 }
 
 #[derive(Default)]
-struct Builder {
+struct Builder<'a> {
     processes: FxHashMap<Pid, Vec<Generation>>,
     spaces: Vec<SpaceBuilder>,
     threads: FxHashMap<Tid, Vec<(Moment, CommId)>>,
@@ -269,6 +306,7 @@ struct Builder {
     mappings: Vec<Mapping>,
     mapping_ids: FxHashMap<Mapping, u32>,
     ksymbols: Vec<KernelSymbol>,
+    untold: Untold<'a>,
     /// How many generations each process will have.
     n_generations: FxHashMap<Pid, usize>,
     /// Mappings without a time, for the last generation of their process.
@@ -282,9 +320,9 @@ struct SpaceBuilder {
     depth: u32,
 }
 
-impl Builder {
-    fn new(facts: &[(Moment, Fact)], late: Vec<Fact>) -> Self {
-        let mut this = Self::default();
+impl<'a> Builder<'a> {
+    fn new(facts: &[(Moment, Fact)], late: Vec<Fact>, untold: Untold<'a>) -> Self {
+        let mut this = Self { untold, ..Self::default() };
         for (_, fact) in facts {
             match *fact {
                 Fact::Fork { pid, ppid, .. } if pid != ppid => {
@@ -355,7 +393,18 @@ impl Builder {
                 self.kernel_symbols.begin(symbol.start, symbol.end, now, owner);
                 self.ksymbols.push(symbol);
             }
-            Fact::Unregister(start) => self.kernel_symbols.end(start, now),
+            Fact::Unregister(start) => {
+                if self.kernel_symbols.live_at(start).is_none() {
+                    self.untold.orphan(start, now);
+                }
+                self.kernel_symbols.end(start, now);
+            }
+            Fact::Load(id) => {
+                self.untold.load(id, now, &mut self.kernel_symbols, &self.ksymbols);
+            }
+            Fact::Unload(id) => {
+                self.untold.unload(id, now, &mut self.kernel_symbols, &self.ksymbols);
+            }
         }
     }
 
@@ -448,6 +497,9 @@ impl Builder {
     }
 
     fn finish(self) -> Timeline {
+        let (untold, mut symbols) = self.untold.finish(&self.kernel_symbols, &self.ksymbols);
+        let mut ksymbols = self.ksymbols;
+        ksymbols.append(&mut symbols);
         let build = |it: SpaceBuilder| Space { own: it.own.build(), parent: it.parent };
         Timeline {
             processes: self.processes,
@@ -455,8 +507,9 @@ impl Builder {
             threads: self.threads,
             kernel_maps: self.kernel_maps.build(),
             kernel_symbols: self.kernel_symbols.build(),
+            untold,
             mappings: self.mappings,
-            ksymbols: self.ksymbols,
+            ksymbols,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Programs that other tasks load, before and while one command is recorded.
 
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -83,4 +84,104 @@ fn programs_of_other_tasks_are_named_whenever_they_were_loaded() {
     if let Some(peer) = peer() {
         check(|| Command::new(&peer), &recording);
     }
+}
+
+/// Some system calls of one CPU and few others, for some time.
+fn dd() -> [&'static str; 8] {
+    ["timeout", "5", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none", "count=100000000"]
+}
+
+#[test]
+fn a_program_of_another_task_in_perfs_own_recording_of_a_command_is_named_by_its_section() {
+    if !may_run(&[Need::Root, Need::Peer]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let recording = dir.path().join("perf.data");
+    let mut record = Command::new(peer().unwrap());
+    record.args(["record", "-q", "-o"]).arg(&recording).arg("--").args(dd());
+    let mut record = record.spawn().unwrap();
+    thread::sleep(Duration::from_millis(700));
+    let meanwhile = busy("of_another_task");
+    let attached = attach(&meanwhile);
+    // Its status is that of timeout(1).
+    record.wait().unwrap();
+    drop(attached);
+    let samples = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
+    let n = samples.lines().filter(|it| it.ends_with("_of_another_task_sub")).count();
+    assert!(n >= 10, "{n} samples are named");
+}
+
+/// A life of a function: its addresses, its name, from when until when.
+type Life = (Range<u64>, String, f64, f64);
+
+/// What `script` says of the functions called `reuse_N_sub`.
+fn lives(events: &str) -> Vec<Life> {
+    let mut lives: Vec<Life> = Vec::new();
+    for line in events.lines().filter(|it| it.contains("PERF_RECORD_KSYMBOL")) {
+        let mut words = line.split_whitespace();
+        let time: f64 = words.next().unwrap().trim_end_matches(':').parse().unwrap();
+        let start = u64::from_str_radix(words.nth(2).unwrap(), 16).unwrap();
+        let len: u64 = words.nth(1).unwrap().parse().unwrap();
+        let name = words.last().unwrap();
+        if !(name.contains("_reuse_") && name.ends_with("_sub")) {
+            continue;
+        }
+        if line.contains("flags 0x1") {
+            let life = lives.iter_mut().rfind(|it| it.1 == name).unwrap();
+            life.3 = time;
+        } else {
+            lives.push((start..start + len, name.to_owned(), time, f64::INFINITY));
+        }
+    }
+    lives
+}
+
+#[test]
+fn an_address_that_is_used_again_is_named_by_time() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let recording = dir.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-F", "2000", "-o"]).arg(&recording).arg("--").args(dd());
+    let mut record = record.spawn().unwrap();
+    while !recording.exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    for n in 0..6 {
+        // One of them comes back under its own name.
+        let object = busy(&format!("reuse_{}", n % 5));
+        let attached = attach(&object);
+        thread::sleep(Duration::from_millis(250));
+        drop((attached, object));
+    }
+    assert_eq!(record.wait().unwrap().code(), Some(124));
+    let script = |fields: &str| {
+        let mut script = bpfperf();
+        script.args(["script", "--show-bpf-events", "-F", fields, "-i"]).arg(&recording);
+        stdout_of(&mut script)
+    };
+    let events = script("time,ip,sym");
+    let lives = lives(&events);
+    assert_eq!(lives.len(), 6, "{lives:?}");
+    let is_reused = |n: usize| {
+        let (new, old) = (&lives[n].0, &lives[..n]);
+        old.iter().any(|(old, ..)| old.start < new.end && new.start < old.end)
+    };
+    assert!((1..6).any(is_reused), "no address was used again: {lives:?}");
+    let mut n_named = vec![0; lives.len()];
+    for line in events.lines().filter(|it| !it.contains("PERF_RECORD_")) {
+        let Some((time, rest)) = line.trim_start().split_once(':') else { continue };
+        let name = rest.split_whitespace().last().unwrap_or_default();
+        if !(name.contains("_reuse_") && name.ends_with("_sub")) {
+            continue;
+        }
+        let time: f64 = time.parse().unwrap();
+        let is_it = |it: &Life| it.1 == name && it.2 <= time && time <= it.3;
+        let life = lives.iter().position(is_it);
+        n_named[life.unwrap_or_else(|| panic!("`{line}` is in none of {lives:?}"))] += 1;
+    }
+    assert!(n_named.iter().all(|n| *n >= 3), "{n_named:?}");
 }

@@ -56,6 +56,11 @@ pub(super) enum NoteKind {
 }
 
 impl Notes {
+    /// The private messages, whole.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.messages.is_empty()
