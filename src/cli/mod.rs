@@ -4,6 +4,7 @@
 //! bytes, errors become sentences. Nothing above knows a flag, a setting or a terminal.
 
 mod advice;
+mod annotate;
 mod bill;
 mod doctor;
 mod header;
@@ -36,6 +37,8 @@ enum Command {
     Report(report::Args),
     /// Print the samples of a recording one by one.
     Script(script::Args),
+    /// Print the code of functions with the share of each instruction.
+    Annotate(annotate::Args),
     /// Tell what this machine and this user can record, and what stops the rest.
     Doctor(doctor::Args),
 }
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Script(args) => script::run(&args),
+        Command::Annotate(args) => annotate::run(&args),
         Command::Doctor(args) => doctor::run(args),
     };
     match done {

@@ -11,6 +11,7 @@ use crate::host::kernel::release;
 use crate::replay::LocalKernel;
 use crate::replay::Sources;
 use crate::symbols;
+use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Files;
 use crate::symbols::Kallsyms;
@@ -37,12 +38,15 @@ impl Sources for ThisMachine {
     }
 
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
-        let bytes = vdso().ok()?;
-        let own = symbols::Identity::of(&bytes).ok()?.build_id;
-        if build_id.is_some() && build_id != own {
-            return None;
-        }
-        ElfModule::parse(&bytes, None).ok()
+        ElfModule::parse(&recorded_vdso(build_id)?, None).ok()
+    }
+
+    fn elf_code(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
+        ElfCode::load(&Disk, path, build_id, self.cache.as_deref())
+    }
+
+    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
+        ElfCode::parse(Box::new(recorded_vdso(build_id)?), None).ok()
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
@@ -68,4 +72,11 @@ impl Sources for ThisMachine {
         let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
         Some(LocalKernel { build_id, release: release(), kallsyms })
     }
+}
+
+/// The vDSO of this machine, if it is the one that was recorded.
+fn recorded_vdso(build_id: Option<BuildId>) -> Option<Vec<u8>> {
+    let bytes = vdso().ok()?;
+    let own = symbols::Identity::of(&bytes).ok()?.build_id;
+    (build_id.is_none() || build_id == own).then_some(bytes)
 }

@@ -1,5 +1,7 @@
 //! The BPF bill: what each BPF program cost.
 
+use std::ops::AddAssign;
+
 use rustc_hash::FxHashMap;
 
 use crate::replay::Programs;
@@ -109,8 +111,10 @@ impl Weight {
         self.period = self.period.wrapping_add(group.period);
         self.n_samples += group.n_samples;
     }
+}
 
-    fn sum(&mut self, other: Self) {
+impl AddAssign for Weight {
+    fn add_assign(&mut self, other: Self) {
         self.period = self.period.wrapping_add(other.period);
         self.n_samples += other.n_samples;
     }
@@ -333,9 +337,9 @@ fn lines<'a>(
         let key = (event, program, (line.file, line.line));
         let (_, own, total) =
             lines.entry(key).or_insert((line.text, Weight::default(), Weight::default()));
-        total.sum(weight);
+        *total += weight;
         if !is_caller {
-            own.sum(weight);
+            *own += weight;
         }
     }
     lines

@@ -8,10 +8,12 @@
 //! Where numbers and orders follow Linux perf, they follow `tools/perf/util/hist.c`, `sort.c` and
 //! `callchain.c`.
 
+mod annotated;
 mod bill;
 mod chain;
 mod column;
 mod filter;
+mod functions;
 mod order;
 mod plan;
 mod rbtree;
@@ -23,6 +25,8 @@ pub(crate) mod testing;
 mod tests;
 mod tree;
 
+pub use annotated::Annotated;
+pub use annotated::AnnotatedInstruction;
 pub use bill::Bill;
 pub use bill::Billed;
 pub use bill::Callee;
@@ -34,6 +38,9 @@ pub use bill::Weight;
 pub use bill::bill;
 pub use column::Column;
 pub use filter::Filter;
+pub use functions::FunctionSamples;
+pub use functions::Place;
+pub use functions::functions;
 pub use plan::Accumulate;
 pub use plan::Callchains;
 pub use plan::Graph;

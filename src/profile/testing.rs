@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::profile::FunctionSamples;
+use crate::profile::Place;
+use crate::profile::Weight;
 use crate::replay::resolved::CommId;
 use crate::replay::resolved::Dso;
 use crate::replay::resolved::DsoId;
@@ -14,7 +17,12 @@ use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 use crate::replay::resolved::Symbol;
 use crate::replay::resolved::SymbolId;
+use crate::replay::spans::Moment;
+use crate::replay::timeline::Fact;
+use crate::replay::timeline::FileId;
+use crate::replay::timeline::Mapping;
 use crate::replay::timeline::Owner;
+use crate::replay::timeline::Timeline;
 use crate::units::Addr;
 use crate::units::Nanos;
 use crate::units::Pid;
@@ -76,6 +84,22 @@ impl Samples {
         self
     }
 
+    /// Makes the mapping 0 the owner of all locations that are in a module.
+    pub(crate) fn own_all(&mut self) {
+        for location in &mut self.resolved.locations {
+            location.owner = location.dso.map(|_| Owner::Mapping(0));
+        }
+    }
+
+    /// A timeline whose mapping 0 is of some file.
+    pub(crate) fn timeline() -> Timeline {
+        let file = FileId(0);
+        let mapping =
+            Mapping { file, bias: 0, jit_pid: Pid(0), is_kernel: false, is_executable: true };
+        let map = Fact::Map { pid: Some(Pid(1)), start: 0, end: 1 << 20, mapping };
+        Timeline::new(vec![(Moment::START, map)], Vec::new())
+    }
+
     fn location(&mut self, text: &str) -> LocationId {
         if let Some(id) = self.locations.get(text) {
             return *id;
@@ -112,4 +136,15 @@ impl Samples {
         self.locations.insert(text.into(), id);
         id
     }
+}
+
+/// A function at 0x100 of a recording of one event, with a sample at each offset of the given
+/// period.
+pub(crate) fn functions_of(samples: &[(u64, u64)]) -> FunctionSamples {
+    let mut function = FunctionSamples::none(Place::Image(0), 1);
+    for &(offset, period) in samples {
+        let weight = Weight { period, n_samples: 1 };
+        function.add(Addr(0x100 + offset), EventIdx(0), weight);
+    }
+    function
 }

@@ -1,5 +1,6 @@
 //! Aggregates and samples to text.
 
+pub mod annotate;
 pub mod bill;
 pub mod escape;
 pub mod header;

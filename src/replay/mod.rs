@@ -16,6 +16,7 @@
 //! It never opens a file, asks the machine it runs on, or knows how a profile will be shown.
 
 mod anomalies;
+mod codes;
 mod index;
 mod names;
 pub mod programs;
@@ -28,6 +29,9 @@ pub mod timeline;
 mod untold;
 
 pub use anomalies::Anomalies;
+pub use codes::CodeFiles;
+pub use codes::Codes;
+pub use codes::NoCode;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::symbols;
+use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Kallsyms;
 use crate::symbols::PerfMap;
-use crate::symbols::SymbolIdx;
 use crate::symbols::demangle;
 use crate::units::Addr;
 use crate::units::BuildId;
@@ -27,6 +27,7 @@ use super::resolved::Location;
 use super::resolved::Resolved;
 use super::resolved::Symbol;
 use super::resolved::SymbolId;
+use super::spans::Moment;
 use super::timeline::MappedFile;
 use super::timeline::Mapping;
 use super::timeline::Owner;
@@ -42,6 +43,16 @@ pub trait Sources: Sync {
 
     /// The symbols of the vDSO with `build_id` if that was recorded.
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule>;
+
+    /// The code of the file mapped from `path`, by the same rules.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none; its functions are not shown.
+    fn elf_code(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfCode, symbols::Error>;
+
+    /// The code of the vDSO with `build_id` if that was recorded.
+    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode>;
 
     /// What process `pid` wrote of the code that it made itself.
     fn perf_map(&self, pid: Pid) -> Option<PerfMap>;
@@ -88,8 +99,9 @@ struct Module {
     table: OnceLock<Table>,
 }
 
+/// What a module is, as far as that decides where its symbols and code come from.
 #[derive(Clone, Debug)]
-enum ModuleKind {
+pub(super) enum ModuleKind {
     Kernel,
     KernelModule(String),
     Elf {
@@ -141,6 +153,12 @@ pub struct SymbolName<'n> {
 }
 
 impl<'n> SymbolName<'n> {
+    /// A compiler's `symbol`, which covers `at`.
+    fn mangled(symbol: symbols::Symbol<'n>, at: Addr) -> Self {
+        let symbols::Symbol { name, start, end, .. } = symbol;
+        Self { raw: name, is_mangled: true, start, end, offset: at - start }
+    }
+
     /// The name as it is shown.
     pub fn shown(&self) -> Cow<'n, str> {
         if self.is_mangled { demangle(self.raw) } else { Cow::Borrowed(self.raw) }
@@ -208,15 +226,15 @@ impl<'a> Names<'a> {
 
     /// The kernel's map ends with its text, but code stands behind it too, that of the start-up.
     fn beyond_kernel_map(&self, ip: Addr) -> Name<'_> {
-        let symbol = self.kernel_symbol(ip, None).filter(|_| self.kernel_dso.is_some());
+        let symbol = self.symbol_of_kernel(ip, None).filter(|_| self.kernel_dso.is_some());
         let dso = self.kernel_dso.filter(|_| symbol.is_some());
         Name { dso: dso.map(|idx| &self.modules[idx].dso), addr: ip, symbol }
     }
 
     fn symbol<'s>(&'s self, module: &'s Module, ip: Addr, addr: Addr) -> Option<SymbolName<'s>> {
         match &module.kind {
-            ModuleKind::Kernel => self.kernel_symbol(ip, None),
-            ModuleKind::KernelModule(name) => self.kernel_symbol(ip, Some(name)),
+            ModuleKind::Kernel => self.symbol_of_kernel(ip, None),
+            ModuleKind::KernelModule(name) => self.symbol_of_kernel(ip, Some(name)),
             ModuleKind::Plain => None,
             ModuleKind::Elf { .. } | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
                 let table = module.table.get_or_init(|| self.load(&module.kind));
@@ -246,7 +264,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn kernel_symbol(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
+    fn symbol_of_kernel(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
         let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref()?;
         let at = Addr(ip.0.wrapping_sub(*delta));
         let kallsyms = &kernel.kallsyms;
@@ -289,6 +307,41 @@ impl<'a> Names<'a> {
             }
         };
         is_same.then(|| (kernel, start - local))
+    }
+
+    /// What lies at the address `addr` of the kernel at `moment`.
+    pub fn kernel_symbol(&self, addr: Addr, moment: Moment) -> Option<SymbolName<'_>> {
+        let owner = self.index.timeline.kernel(addr.0, moment);
+        self.name(&Frame { ip: addr, owner, level: Level::Kernel }).symbol
+    }
+
+    /// What lies at the link-time address `addr` of the file that the mapping with this number maps.
+    pub fn symbol_in(&self, mapping: u32, addr: Addr) -> Option<SymbolName<'_>> {
+        let module = &self.modules[self.module_of(mapping) as usize];
+        match module.table.get_or_init(|| self.load(&module.kind)) {
+            Table::Elf(table) => elf_symbol(table, addr),
+            Table::PerfMap(_) | Table::None => None,
+        }
+    }
+
+    /// The number of the module that the mapping with this number maps.
+    pub(super) fn module_of(&self, mapping: u32) -> u32 {
+        self.module_of[mapping as usize]
+    }
+
+    /// What the module with this number is.
+    pub(super) fn module_kind(&self, module: u32) -> &ModuleKind {
+        &self.modules[module as usize].kind
+    }
+
+    /// How many modules there are.
+    pub(super) fn n_modules(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// Where symbols and code come from.
+    pub(super) fn sources(&self) -> &dyn Sources {
+        self.sources
     }
 
     /// All modules, numbered in the order in which a recording tells of them, and perf with it: the
@@ -393,18 +446,17 @@ impl Module {
 
 impl Table {
     fn symbol(&self, addr: Addr) -> Option<SymbolName<'_>> {
-        let (at, symbol): (Addr, symbols::Symbol<'_>) = match self {
-            Self::Elf(module) => {
-                let at = module.vaddr(FileOffset(addr.0))?;
-                let idx: SymbolIdx = module.find(at)?;
-                (at, module.symbol(idx)?)
-            }
-            Self::PerfMap(map) => (addr, map.symbol(map.find(addr)?)?),
-            Self::None => return None,
-        };
-        let symbols::Symbol { name, start, end, .. } = symbol;
-        Some(SymbolName { raw: name, is_mangled: true, start, end, offset: at - start })
+        match self {
+            Self::Elf(module) => elf_symbol(module, module.vaddr(FileOffset(addr.0))?),
+            Self::PerfMap(map) => Some(SymbolName::mangled(map.symbol(map.find(addr)?)?, addr)),
+            Self::None => None,
+        }
     }
+}
+
+/// The symbol at the link-time address `at` of `module`.
+fn elf_symbol(module: &ElfModule, at: Addr) -> Option<SymbolName<'_>> {
+    Some(SymbolName::mangled(module.symbol(module.find(at)?)?, at))
 }
 
 /// The name of a kernel module by its file: `/lib/modules/.../snd-hda.ko.xz` is `snd_hda`.
@@ -428,7 +480,6 @@ fn narrow(idx: usize) -> u32 {
 mod tests {
     use crate::replay::Anomalies;
     use crate::replay::programs::Notes;
-    use crate::replay::spans::Moment;
     use crate::replay::timeline::Fact;
     use crate::replay::timeline::FileId;
     use crate::replay::timeline::Timeline;
@@ -455,6 +506,14 @@ mod tests {
         }
 
         fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
+            None
+        }
+
+        fn elf_code(&self, _: &Path, _: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
+            Err(symbols::Error::EmptyKallsyms)
+        }
+
+        fn vdso_code(&self, _: Option<BuildId>) -> Option<ElfCode> {
             None
         }
 

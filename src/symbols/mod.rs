@@ -11,6 +11,7 @@
 
 mod bpf_lines;
 mod build_id;
+mod code;
 mod debug_files;
 mod demangle;
 mod elf;
@@ -29,6 +30,10 @@ use std::path::PathBuf;
 pub use bpf_lines::BpfLines;
 pub use bpf_lines::SourceLine;
 pub use build_id::build_id_from_notes;
+pub use code::Code;
+pub use code::CodeLine;
+pub use code::CodeLines;
+pub use code::LineTable;
 pub use debug_files::DebugFile;
 pub use debug_files::debug_files;
 pub use demangle::MAX_DEMANGLED_BYTES;

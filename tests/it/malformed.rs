@@ -34,6 +34,7 @@ use bpfperf::replay::Sources;
 use bpfperf::replay::Wanted;
 use bpfperf::replay::resolve;
 use bpfperf::symbols;
+use bpfperf::symbols::ElfCode;
 use bpfperf::symbols::ElfModule;
 use bpfperf::symbols::PerfMap;
 use bpfperf::units::BuildId;
@@ -53,6 +54,15 @@ impl Sources for NoNames {
     }
 
     fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
+        None
+    }
+
+    fn elf_code(&self, path: &Path, _: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
+        let reason = "there are no files here".to_owned();
+        Err(symbols::Error::Open { path: path.to_owned(), reason })
+    }
+
+    fn vdso_code(&self, _: Option<BuildId>) -> Option<ElfCode> {
         None
     }
 

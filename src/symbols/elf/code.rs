@@ -1,6 +1,5 @@
 //! The code of an ELF file, and the lines of source that it came from.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::ops::Range;
@@ -17,6 +16,7 @@ use object::read::elf::SectionHeader as _;
 
 use crate::symbols::Error;
 use crate::symbols::Files;
+use crate::symbols::LineTable;
 use crate::symbols::Machine;
 use crate::symbols::debug_files::FileSet;
 use crate::units::Addr;
@@ -47,10 +47,10 @@ impl fmt::Debug for ElfCode {
 }
 
 /// A place in the source of a file's code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeLine<'a> {
     /// The file's path, as the compiler noted it.
-    pub file: Cow<'a, str>,
+    pub file: &'a str,
     /// The number of the line, from 1; 0 for code that comes from none.
     pub line: u32,
     /// The number of the column, from 1; 0 if unknown.
@@ -108,6 +108,11 @@ impl ElfCode {
         Machine::from_elf(self.e_machine)
     }
 
+    /// The number of the machine in the file's header.
+    pub fn e_machine(&self) -> u16 {
+        self.e_machine
+    }
+
     /// The link-time address of the byte at `at` in the file, as
     /// [`ElfModule::vaddr`](super::ElfModule::vaddr).
     pub fn vaddr(&self, at: FileOffset) -> Option<Addr> {
@@ -138,12 +143,11 @@ impl ElfCode {
     }
 }
 
-impl DwarfLines<'_> {
-    /// Where the code at the link-time address `addr` comes from.
-    pub fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
+impl LineTable for DwarfLines<'_> {
+    fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
         let found = self.context.find_location(addr.0).ok()??;
         Some(NativeLine {
-            file: found.file?.into(),
+            file: found.file?,
             line: found.line.unwrap_or(0),
             column: found.column.unwrap_or(0),
         })

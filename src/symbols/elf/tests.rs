@@ -9,6 +9,7 @@ use std::process::Command;
 
 use super::*;
 use crate::symbols::Files;
+use crate::symbols::LineTable as _;
 
 /// A directory to build in, and a store of what was built, by path.
 struct Workshop {
