@@ -1,6 +1,5 @@
 //! `--header`, `--header-only` and `-I`, as `report` and `script` take them.
 
-use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::time::SystemTime;
@@ -16,6 +15,8 @@ use crate::replay::Programs;
 use crate::replay::Recording;
 use crate::replay::Wanted;
 use crate::sys::clock::local_time;
+
+use super::input::Input;
 
 /// What can be asked of a header.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -50,7 +51,7 @@ impl Args {
     /// Writes the header of `recording`, which is in `file`, if it was asked for.
     pub(super) fn write(
         self,
-        file: &File,
+        file: &Input,
         recording: &Recording,
         out: &mut dyn Write,
     ) -> io::Result<Then> {
@@ -80,7 +81,7 @@ impl Args {
 }
 
 /// Writes what records tell of programs, for which they have to be gone over.
-fn write_programs(file: &File, recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
+fn write_programs(file: &Input, recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     // What is wrong with the records is told by whoever reads them for their own sake.
     match Index::new(recording, file, &Wanted::default()) {
         Ok(index) => header::write_programs(&Programs::new(recording, &index), out),

@@ -1,11 +1,14 @@
 //! From a path or stdin to bytes that can be read from any place.
 
 use std::fs::File;
+use std::fs::Metadata;
 use std::io;
+use std::io::BufWriter;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::perfdata;
+use crate::perfdata::ReadAt;
 use crate::replay;
 use crate::replay::Anomalies;
 use crate::replay::Index;
@@ -17,13 +20,39 @@ use super::message::Failure;
 /// The recording that is read if none is named.
 pub(super) const DEFAULT: &str = "perf.data";
 
+/// The bytes of a recording.
+#[derive(Debug)]
+pub(super) struct Input {
+    file: File,
+    /// Its records, where the file has them compressed.
+    inflated: Option<File>,
+}
+
+impl Input {
+    /// What the system says of the file.
+    pub(super) fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+}
+
+impl ReadAt for Input {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        ReadAt::read_at(self.inflated.as_ref().unwrap_or(&self.file), offset, buffer)
+    }
+}
+
 /// Opens the recording at `path`, `-` for stdin: its bytes, and what it says of itself.
 ///
 /// What can be read only once is first copied to a temporary file without a name, since a
-/// recording is read twice.
-pub(super) fn open(path: &Path) -> Result<(File, Recording), Failure> {
+/// recording is read twice; so are records that are compressed.
+pub(super) fn open(path: &Path) -> Result<(Input, Recording), Failure> {
     let file = open_file(path)?;
-    let recording = Recording::open(&file).map_err(|error| cannot_read(path, &error))?;
+    let mut recording = Recording::open(&file).map_err(|error| cannot_read(path, &error))?;
+    let inflated = match recording.compression() {
+        Some(_) => Some(inflate(path, &file, &mut recording)?),
+        None => None,
+    };
+    let file = Input { file, inflated };
     if recording.is_unfinished {
         message::warn(&format!(
             "`{}` was not finished by its recorder: it is read up to its last whole record",
@@ -77,6 +106,24 @@ fn open_file(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
+/// The records of a recording in a temporary file, none of them compressed.
+fn inflate(path: &Path, file: &File, recording: &mut Recording) -> Result<File, Failure> {
+    let temporary = tempfile::tempfile();
+    let temporary = temporary
+        .map_err(|error| Failure::because("cannot make room for inflated records", &error))?;
+    let mut out = BufWriter::with_capacity(1 << 18, temporary);
+    let inflated = recording.inflate(file, &mut out);
+    let n_damaged = inflated.map_err(|error| cannot_read(path, &error))?;
+    if n_damaged != 0 {
+        message::warn(&format!(
+            "{n_damaged} compressed records of `{}` are damaged, or follow one that is, and are left out",
+            path.display()
+        ));
+    }
+    let flushed = out.into_inner().map_err(io::IntoInnerError::into_error);
+    flushed.map_err(|error| Failure::because("cannot keep inflated records", &error))
+}
+
 fn spill(from: &mut dyn io::Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(from, &mut file)?;
@@ -99,9 +146,9 @@ pub(super) fn check(path: &Path, index: &Index) -> Result<(), Failure> {
     let n_samples: u64 = index.n_samples.iter().sum();
     if n_samples == 0 && index.anomalies.compressed != 0 {
         let what = format!("cannot read `{}`", path.display());
-        return Err(Failure::new(what)
-            .cause("its records are compressed, which this version does not read")
-            .hint("record without `-z`"));
+        return Err(
+            Failure::new(what).cause("its records are compressed, and its header does not say how")
+        );
     }
     Ok(())
 }

@@ -15,6 +15,7 @@
 mod attr;
 mod auxtrace;
 pub mod bpf_info;
+pub mod compression;
 mod cursor;
 mod event_name;
 pub mod feature;
@@ -146,6 +147,13 @@ pub enum Error {
         field: &'static str,
         /// Where it begins.
         at: FileOffset,
+    },
+    /// What came out of compressed records could not be kept.
+    #[error("cannot write inflated records")]
+    Inflated {
+        /// Why not.
+        #[source]
+        source: std::io::Error,
     },
     /// The bytes could not be read at all.
     #[error("cannot read {len} bytes at byte {at}")]

@@ -1,5 +1,7 @@
 //! Opening a recording: what it says of itself before its first sample.
 
+use std::io::Write;
+
 use rustc_hash::FxHashMap;
 
 use crate::perfdata;
@@ -16,8 +18,10 @@ use crate::perfdata::SampleLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::Section;
 use crate::perfdata::UserRecord;
+use crate::perfdata::compression::inflate;
 use crate::perfdata::decode_ids;
 use crate::perfdata::feature;
+use crate::perfdata::feature::Compression;
 use crate::perfdata::feature::EventDescs;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureDecoder;
@@ -82,6 +86,29 @@ enum IdOfRecord {
 const MAX_ATTRS_LEN: u64 = 256 << 20;
 
 impl Recording {
+    /// How its records are compressed, if they are.
+    pub fn compression(&self) -> Option<Compression> {
+        self.features.iter().find_map(|it| match it.content {
+            Ok(Feature::Compressed(compression)) => Some(compression),
+            _ => None,
+        })
+    }
+
+    /// Writes its records to `out`, inflated where they are compressed; from then on they are to be
+    /// read from there. Returns how many compressed ones could not be read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decode`] for a record from which there is no way on, and for what cannot be read or
+    /// written.
+    pub fn inflate(&mut self, input: &dyn ReadAt, out: &mut dyn Write) -> Result<u64, Error> {
+        let compression = self.compression();
+        let endian = self.header.endian();
+        let inflated = inflate(input, self.data, endian, compression.as_ref(), out)?;
+        self.data = Section { offset: 0, size: inflated.len.saturating_add(inflated.missing) };
+        Ok(inflated.n_damaged)
+    }
+
     /// Opens the recording in `input`.
     ///
     /// # Errors
