@@ -48,10 +48,8 @@ impl ReadAt for Input {
 pub(super) fn open(path: &Path) -> Result<(Input, Recording), Failure> {
     let file = open_file(path)?;
     let mut recording = Recording::open(&file).map_err(|error| cannot_read(path, &error))?;
-    let inflated = match recording.compression() {
-        Some(_) => Some(inflate(path, &file, &mut recording)?),
-        None => None,
-    };
+    let is_compressed = recording.is_compressed(&file);
+    let inflated = if is_compressed { Some(inflate(path, &file, &mut recording)?) } else { None };
     let file = Input { file, inflated };
     if recording.is_unfinished {
         message::warn(&format!(

@@ -92,6 +92,17 @@ pub(super) struct Args {
     /// Write to this file, `-` for stdout [default: perf.data]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Compress the records, at this level from 1 to 22, or at 1.
+    #[arg(
+        short = 'z',
+        long,
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(i32).range(1..=22),
+    )]
+    compression_level: Option<i32>,
     /// Leave out what the recorded tasks start.
     #[arg(short = 'i', long)]
     no_inherit: bool,
@@ -215,6 +226,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: Duration::from_millis(args.delay),
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
+        compression: args.compression_level,
         output: output(args.output.as_deref())?,
     })
 }

@@ -161,8 +161,8 @@ pub fn inflate(
     compression: Option<&Compression>,
     out: &mut dyn Write,
 ) -> Result<Inflated> {
-    let most = compression.and_then(|it| usize::try_from(it.mmap_len).ok()).unwrap_or(0);
-    let most = most.clamp(1 << 20, MOST_INFLATED);
+    let most = compression.and_then(|it| usize::try_from(it.mmap_len).ok());
+    let most = most.map_or(MOST_INFLATED, |it| it.clamp(1 << 20, MOST_INFLATED));
     let mut inflater = Inflater { stream: Stream::Ahead, endian, most, carried: Vec::new() };
     let mut inflated = Inflated::default();
     let mut walk = RecordWalk::new(input, section, endian);

@@ -35,6 +35,8 @@ pub struct Config {
     pub delay: Duration,
     /// For whom to write.
     pub compat: Compat,
+    /// The level of compression, 1 to 22; `None` for none.
+    pub compression: Option<i32>,
     /// Where to.
     pub output: Output,
 }

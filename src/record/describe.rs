@@ -10,7 +10,9 @@ use crate::perfdata::RecordKind;
 use crate::perfdata::U64s;
 use crate::perfdata::UserRecord;
 use crate::perfdata::bpf_info;
+use crate::perfdata::compression;
 use crate::perfdata::feature;
+use crate::perfdata::feature::Compression;
 use crate::perfdata::feature::EventDesc;
 use crate::perfdata::feature::EventDescs;
 use crate::perfdata::feature::Feature;
@@ -51,6 +53,34 @@ pub(super) fn features(
     }
     facts.sort_by_key(Feature::id);
     facts
+}
+
+/// How the records are compressed; how well is known at the end.
+pub(super) fn compression(level: i32) -> Feature {
+    Feature::Compressed(Compression {
+        version: 0,
+        method: Compression::ZSTD,
+        level: level.cast_unsigned(),
+        ratio: 0,
+        mmap_len: compression::MMAP_LEN,
+    })
+}
+
+/// Notes that so many plain bytes became one.
+pub(super) fn note_ratio(features: &mut [Feature], plain_to_one: u32) {
+    for feature in features {
+        if let Feature::Compressed(Compression { ratio, .. }) = feature {
+            *ratio = plain_to_one;
+        }
+    }
+}
+
+/// The kind of compressed records that the oldest reader knows.
+pub(super) fn compressed_kind(compat: Compat) -> RecordKind {
+    match compat {
+        Compat::Perf6_1 => RecordKind::COMPRESSED,
+        Compat::Perf6_17 => RecordKind::COMPRESSED2,
+    }
 }
 
 /// What is known of BPF programs, with their types, as a file has it.

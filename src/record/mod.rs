@@ -27,6 +27,7 @@ mod pump;
 mod rings;
 mod session;
 pub mod sideband;
+mod squeeze;
 mod surroundings;
 mod synth;
 mod tracepoints;
@@ -101,6 +102,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Records cannot be compressed at this level.
+    #[error("cannot compress records at level {level}")]
+    Compression {
+        /// The level that was asked for.
+        level: i32,
+        /// What the library says.
         #[source]
         source: io::Error,
     },

@@ -23,6 +23,7 @@ use crate::perfdata::encode_features;
 use crate::units::FileOffset;
 
 use super::config;
+use super::squeeze::Squeezer;
 
 /// What is kept free for the features where the disk is full, in bytes.
 const RESERVE: usize = 16 << 10;
@@ -42,6 +43,8 @@ pub(super) struct Output {
     layout: Option<Layout>,
     failed: Option<io::Error>,
     committing: Option<JoinHandle<io::Result<()>>>,
+    /// What makes rounds smaller, where that is asked for.
+    squeezer: Option<Squeezer>,
 }
 
 #[derive(Debug)]
@@ -63,7 +66,44 @@ impl Output {
             config::Output::Stdout => Place::Stream(stdout()?),
             config::Output::File(path) => create_file(path)?,
         };
-        Ok(Self { place, len: 0, layout: None, failed: None, committing: None })
+        Ok(Self { place, len: 0, layout: None, failed: None, committing: None, squeezer: None })
+    }
+
+    /// From now on compresses rounds.
+    pub(super) fn squeeze(&mut self, squeezer: Squeezer) {
+        self.squeezer = Some(squeezer);
+    }
+
+    /// Appends a round: whole records, which are compressed if that was asked for.
+    pub(super) fn append_round(&mut self, records: &[IoSlice<'_>]) {
+        let Some(squeezer) = self.squeezer.as_mut() else { return self.append(records) };
+        if self.failed.is_some() {
+            return;
+        }
+        let plain = records.iter().flat_map(|it| it.iter().copied()).collect();
+        let mut ready = Vec::new();
+        let pushed = squeezer.push(plain, &mut ready);
+        self.append_squeezed(&ready, pushed);
+    }
+
+    /// Appends what is still being compressed, and from then on compresses no more. Returns how many
+    /// plain bytes became one; `None` where nothing was to be compressed.
+    pub(super) fn end_squeezing(&mut self) -> Option<u32> {
+        let squeezer = self.squeezer.take()?;
+        let mut ready = Vec::new();
+        let ended = squeezer.end(&mut ready);
+        let ratio = ended.as_ref().copied().unwrap_or_default();
+        self.append_squeezed(&ready, ended.map(drop));
+        Some(ratio)
+    }
+
+    fn append_squeezed(&mut self, ready: &[u8], done: io::Result<()>) {
+        if !ready.is_empty() {
+            self.append(&[IoSlice::new(ready)]);
+        }
+        if let Err(error) = done {
+            self.failed.get_or_insert(error);
+        }
     }
 
     /// Whether the output is a pipe and so takes the form without sections.

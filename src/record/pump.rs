@@ -36,7 +36,7 @@ pub(super) trait Sink {
 
 impl Sink for Output {
     fn append(&mut self, records: &[IoSlice<'_>]) {
-        Self::append(self, records);
+        self.append_round(records);
     }
 }
 

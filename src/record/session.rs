@@ -66,6 +66,7 @@ use super::pump;
 use super::rings;
 use super::rings::CpuRing;
 use super::sideband::Sideband;
+use super::squeeze::Squeezer;
 use super::surroundings::Counting;
 use super::surroundings::Surroundings;
 use super::surroundings::Tracepoint;
@@ -107,6 +108,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
     let mut output = Output::create(&config.output).map_err(|it| output_error(config, it))?;
+    if let Some(level) = config.compression {
+        let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
+        output.squeeze(squeezer.map_err(|source| Error::Compression { level, source })?);
+    }
     let held =
         if config.command.is_empty() { None } else { Some(Held::fork(&config.command, heritage)?) };
     let settings = settings::read();
@@ -160,6 +165,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     }
     session.read_formats(&mut notes);
     session.facts = facts::gather();
+    session.facts.extend(config.compression.map(describe::compression));
     if follows {
         session.programs = walk(&mut notes);
     }
@@ -456,6 +462,9 @@ impl Session<'_> {
         let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
         drop(self.counting.take());
         self.round(&mut output);
+        if let Some(ratio) = output.end_squeezing() {
+            describe::note_ratio(&mut self.facts, ratio);
+        }
         let mut synth = Synth::new(self.trailer(), self.next_message);
         self.count_lost(&mut synth);
         let mut bpf = BpfGaps::default();

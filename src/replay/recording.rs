@@ -94,6 +94,21 @@ impl Recording {
         })
     }
 
+    /// Whether any of its records is compressed. The header says so, but for that of a recorder that
+    /// was killed, whose records have to be looked at.
+    pub fn is_compressed(&self, input: &dyn ReadAt) -> bool {
+        if self.compression().is_some() || !self.features.is_empty() {
+            return self.compression().is_some();
+        }
+        let mut walk = RecordWalk::new(input, self.data, self.header.endian());
+        while let Ok(Some(raw)) = walk.next() {
+            if matches!(raw.header.kind, RecordKind::COMPRESSED | RecordKind::COMPRESSED2) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Writes its records to `out`, inflated where they are compressed; from then on they are to be
     /// read from there. Returns how many compressed ones could not be read.
     ///

@@ -14,6 +14,7 @@ mod cases;
 mod cli;
 #[cfg(test)]
 mod command;
+mod compressed;
 #[cfg(test)]
 mod decode;
 #[cfg(test)]

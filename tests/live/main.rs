@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod churn;
 #[cfg(test)]
+mod compressing;
 mod demo;
 mod doctor;
 #[cfg(test)]
