@@ -61,20 +61,31 @@ pub(super) struct Holders {
     pub(super) of_programs: BTreeMap<u32, Vec<Holder>>,
     /// Programs that events attach without a link, as of `PERF_EVENT_IOC_SET_BPF`.
     pub(super) without_link: BTreeMap<u32, Vec<Link>>,
+    /// How many processes were left out, since there was no time for them.
+    pub(super) n_skipped: u64,
 }
 
 impl Holders {
-    /// Looks at the descriptors of all processes but this one.
+    /// Looks at the descriptors of all processes but this one, as long as `has_time` says so; each
+    /// descriptor takes some microseconds.
     ///
     /// `program_of` is the program that a link attaches.
-    pub(super) fn walk(program_of: &dyn Fn(u32) -> Option<u32>) -> Self {
+    pub(super) fn walk(
+        program_of: &dyn Fn(u32) -> Option<u32>,
+        has_time: &dyn Fn() -> bool,
+    ) -> Self {
         let mut this = Self::default();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else {
                 continue;
             };
-            if u32::try_from(pid).is_ok_and(|it| it != std::process::id()) {
+            if u32::try_from(pid) == Ok(std::process::id()) {
+                continue;
+            }
+            if has_time() {
                 this.look_at(pid, &entry.path(), program_of);
+            } else {
+                this.n_skipped += 1;
             }
         }
         this
@@ -139,8 +150,9 @@ impl Pins {
         let mut this = Self::default();
         let mut n_opened = 0;
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mut folders: Vec<(PathBuf, u32)> =
-            mounts::of_kind(&mounts, "bpf").map(|it| (it, 0)).collect();
+        // One may be mounted over another, which nobody sees then.
+        let places: BTreeSet<PathBuf> = mounts::of_kind(&mounts, "bpf").collect();
+        let mut folders: Vec<(PathBuf, u32)> = places.into_iter().map(|it| (it, 0)).collect();
         while let Some((folder, depth)) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let Ok(kind) = entry.file_type() else { continue };

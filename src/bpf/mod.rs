@@ -27,6 +27,7 @@ pub use programs::Program;
 pub use programs::Programs;
 pub use programs::Skipped;
 pub use runs::Readings;
+pub use survey::Depth;
 pub use survey::Survey;
 pub use survey::all_counters;
 

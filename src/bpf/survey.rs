@@ -35,15 +35,24 @@ const HOLDERS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub struct Survey {
     programs: BTreeMap<u32, ProgCounters>,
-    links: BTreeMap<u32, LinkState>,
     /// The links of each program, by the program's id; those without a link have the id 0.
     of_programs: BTreeMap<u32, Vec<LinkState>>,
     last_program: u32,
     last_link: u32,
+    pins: Pins,
+    holders: Holders,
     told: HashMap<(u32, u64), ProgramState>,
     maps: Maps,
     targets: Targets,
-    n_pins_skipped: u64,
+}
+
+/// How much a look takes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Programs, links and maps: some system calls for each.
+    Links,
+    /// Pins and holders, too: some system calls for each descriptor on the machine.
+    Holders,
 }
 
 impl Survey {
@@ -55,31 +64,34 @@ impl Survey {
             || is_new(bpf_links::next_link_id(self.last_link))
     }
 
-    /// Looks at everything, and returns what was not told before of the programs of `programs`,
-    /// which are all that are loaded.
+    /// Looks, and returns what was not told before of the programs of `programs`, which are all
+    /// that are loaded.
     ///
-    /// `boot_ns` is the time, in ns of `CLOCK_BOOTTIME`.
-    pub fn look(&mut self, programs: Vec<ProgCounters>, boot_ns: u64) -> Vec<ProgramState> {
+    /// `boot_ns` is the time, in ns of `CLOCK_BOOTTIME`. Where `has_time` says no, what is left of
+    /// the processes is passed over: see [`Survey::gaps`].
+    pub fn look(
+        &mut self,
+        programs: Vec<ProgCounters>,
+        depth: Depth,
+        boot_ns: u64,
+        has_time: &dyn Fn() -> bool,
+    ) -> Vec<ProgramState> {
         self.last_program = programs.last().map_or(self.last_program, |it| it.id);
         self.programs = programs.into_iter().map(|it| (it.id, it)).collect();
         let links = self.walk_links();
-        let pins = Pins::walk();
-        self.n_pins_skipped = pins.n_skipped;
-        let mut holders = if self.programs.is_empty() {
-            Holders::default()
-        } else {
+        if depth == Depth::Holders && !self.programs.is_empty() {
             let by_id: BTreeMap<u32, u32> = links.iter().map(|it| (it.id, it.prog_id)).collect();
-            Holders::walk(&|id| by_id.get(&id).copied().filter(|it| *it != 0))
-        };
-        self.links.clear();
+            let program_of = |id| by_id.get(&id).copied().filter(|it| *it != 0);
+            self.pins = Pins::walk();
+            self.holders = Holders::walk(&program_of, has_time);
+        }
         self.of_programs.clear();
         for link in links {
             let mut state = self.state_of(&link);
-            state.pins = pins.of_links.get(&link.id).cloned().unwrap_or_default();
-            self.of_programs.entry(link.prog_id).or_default().push(state.clone());
-            self.links.insert(link.id, state);
+            state.pins = self.pins.of_links.get(&link.id).cloned().unwrap_or_default();
+            self.of_programs.entry(link.prog_id).or_default().push(state);
         }
-        for (program, links) in std::mem::take(&mut holders.without_link) {
+        for (program, links) in self.holders.without_link.clone() {
             for link in links {
                 let state = self.state_of(&link);
                 let known = self.of_programs.entry(program).or_default();
@@ -92,16 +104,16 @@ impl Survey {
         let mut news = Vec::new();
         for program in self.programs.values() {
             let maps = program.map_ids.iter().filter_map(|id| self.maps.get(*id).cloned());
-            let mut of_program = holders.of_programs.remove(&program.id).unwrap_or_default();
-            of_program.truncate(HOLDERS_MAX);
+            let holders = self.holders.of_programs.get(&program.id);
+            let holders = holders.into_iter().flatten().take(HOLDERS_MAX).cloned();
             let state = ProgramState {
                 id: program.id,
                 load_time_ns: program.load_time_ns,
                 boot_ns,
                 maps: maps.collect(),
                 links: self.of_programs.get(&program.id).cloned().unwrap_or_default(),
-                pins: pins.of_programs.get(&program.id).cloned().unwrap_or_default(),
-                holders: of_program,
+                pins: self.pins.of_programs.get(&program.id).cloned().unwrap_or_default(),
+                holders: holders.collect(),
             };
             let key = (state.id, state.load_time_ns);
             if self.told.get(&key).is_none_or(|told| has_more(told, &state)) {
@@ -126,9 +138,9 @@ impl Survey {
         tracepoints::join(event, answer, &on, boot_ns)
     }
 
-    /// How many files of bpffs the last look left out, since there are too many.
-    pub fn n_pins_skipped(&self) -> u64 {
-        self.n_pins_skipped
+    /// What the last deep look left out: files of bpffs, and processes.
+    pub fn gaps(&self) -> (u64, u64) {
+        (self.pins.n_skipped, self.holders.n_skipped)
     }
 
     /// All links that can be asked for; one that is gone meanwhile is no link.

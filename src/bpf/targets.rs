@@ -9,6 +9,7 @@ use std::fs;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use super::links::Target;
 use super::maps::Maps;
@@ -54,9 +55,10 @@ impl Targets {
             Target::Place { path, offset } => format!("{path}+{offset:#x}"),
             Target::Functions { n_functions } => format!("{n_functions} functions"),
             Target::Places { path, n_places } => format!("{path}, {n_places} places"),
-            &Target::Event { kind, config } => {
-                Attr { kind, config, ..Attr::default() }.event_name()
-            }
+            &Target::Event { kind, config } => match pmu(kind) {
+                Some(pmu) => format!("{pmu}/config={config:#x}/"),
+                None => Attr { kind, config, ..Attr::default() }.event_name(),
+            },
             &Target::Cgroup { id } => self.cgroup(id).unwrap_or_else(|| format!("cgroup {id}")),
             Target::Namespace { inode } => format!("netns {inode}"),
             &Target::Interface { index } => interface(index),
@@ -117,16 +119,29 @@ impl Object {
     }
 }
 
+/// The name of a PMU whose number differs from boot to boot.
+fn pmu(kind: u32) -> Option<String> {
+    if kind < FIRST_DYNAMIC {
+        return None;
+    }
+    let folders = fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten();
+    let mut found = folders.filter(|it| has_number(&it.path().join("type"), kind));
+    Some(found.next()?.file_name().to_string_lossy().into_owned())
+}
+
+/// The first `perf_event_attr.type` that the kernel gives to whoever asks for one: `PERF_TYPE_MAX`.
+const FIRST_DYNAMIC: u32 = 6;
+
+fn has_number(file: &Path, number: u32) -> bool {
+    fs::read_to_string(file).is_ok_and(|it| it.trim().parse() == Ok(number))
+}
+
 /// An interface's number, with its name where this network namespace has one of that number.
 ///
 /// The kernel does not say in which namespace the link is, so the number stands beside the name.
 fn interface(index: u32) -> String {
-    let folders = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    let is_it = |it: &fs::DirEntry| {
-        let text = fs::read_to_string(it.path().join("ifindex")).unwrap_or_default();
-        text.trim().parse() == Ok(index)
-    };
-    match folders.into_iter().find(is_it) {
+    let mut folders = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    match folders.find(|it| has_number(&it.path().join("ifindex"), index)) {
         Some(folder) => format!("{} (ifindex {index})", folder.file_name().to_string_lossy()),
         None => format!("ifindex {index}"),
     }

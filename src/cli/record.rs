@@ -394,7 +394,7 @@ fn tell_summary(summary: &Summary, output: &Output) {
 /// Those that were gone again before they could be saved are no news here, since loaders probe the
 /// kernel with such, and their names are in the recording all the same: the last line counts them.
 fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
-    let BpfGaps { skipped, n_lost, ended_early, n_too_long, n_pins } = gaps;
+    let BpfGaps { skipped, n_lost, ended_early, n_too_long, n_pins, n_processes } = gaps;
     let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
     let counts = [
         (n_refused, "BPF programs may not be asked for"),
@@ -404,6 +404,7 @@ fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
         (*n_lost, "loads of BPF programs went by unseen"),
         (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
         (*n_pins, "files in bpffs were not looked at"),
+        (*n_processes, "processes were not looked at for BPF programs that they hold"),
     ];
     let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
     let early = ended_early.iter().map(|why| format!("later BPF programs were not saved: {why}"));
@@ -536,6 +537,30 @@ mod tests {
         assert_eq!(args.freq.as_deref(), Some("99"));
         assert_eq!(args.call_graph.as_deref(), Some("fp"));
         assert_eq!(args.command, ["true"]);
+    }
+
+    #[test]
+    fn programs_that_may_drop_samples_are_told_in_one_line() {
+        use crate::perfdata::private::Attached;
+
+        let program =
+            |id, can_drop| Attached { id, name: format!("p{id}"), can_drop, ..Attached::default() };
+        let on = |event: &str, programs: Vec<Attached>| TracepointPrograms {
+            event: event.to_owned(),
+            programs,
+            ..TracepointPrograms::default()
+        };
+        assert_eq!(droppers(&[on("a:b", vec![program(1, false)])]), None);
+        let five = (1..=5).map(|id| program(id, true)).collect();
+        let found = [on("a:b", vec![program(7, true), program(8, false)]), on("c:d", five)];
+        assert_eq!(
+            droppers(&found).as_deref(),
+            Some(
+                "any of these may have dropped samples of a tracepoint, uncounted: \
+                 1 BPF program on `a:b`: `p7` (id 7), \
+                 5 BPF programs on `c:d`: `p1` (id 1), `p2` (id 2), `p3` (id 3) and 2 more"
+            )
+        );
     }
 
     #[test]

@@ -156,4 +156,6 @@ pub struct BpfGaps {
     pub n_too_long: u64,
     /// Files of bpffs that were not opened, since there are too many.
     pub n_pins: u64,
+    /// Processes that were not looked at for the programs that they hold.
+    pub n_processes: u64,
 }

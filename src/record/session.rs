@@ -479,7 +479,8 @@ impl Session<'_> {
             known.merge(late.programs);
         }
         bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
-        bpf.n_pins = found.n_pins_skipped;
+        bpf.n_pins = found.n_pins;
+        bpf.n_processes = found.n_processes;
         self.next_message = synth.next_message();
         let mut tail = synth.take();
         self.put_messages(found.messages, &mut tail);

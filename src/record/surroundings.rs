@@ -3,14 +3,19 @@
 //!
 //! ```text
 //!   at once            counters of all programs, links, pins, holders, tracepoints' programs
-//!   each TICK          if programs or links have come: the same for them, unless looks cost too much
+//!   each TICK          if programs or links have come: links and tracepoints' programs; pins and
+//!                      holders, too, unless looking for them costs too much
 //!   each second        counters, while the kernel counts, so that a program that goes has a last one
 //!   when told to stop  counters, tracepoints' programs, and a look if something has come
 //! ```
 //!
 //! What is found goes into the recording as private records, as it comes.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -23,6 +28,7 @@ use nix::sys::signal::SigSet;
 use nix::time::ClockId;
 use nix::time::clock_gettime;
 
+use crate::bpf::Depth;
 use crate::bpf::Readings;
 use crate::bpf::Survey;
 use crate::bpf::all_counters;
@@ -37,8 +43,11 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often counters are read while the kernel counts.
 const READING: Duration = Duration::from_secs(1);
 
-/// How many times its own length a look is put off after it: looks take two percent of a CPU.
+/// How many times the CPU time that it took a look is put off: looks take two percent of a CPU.
 const REST: u32 = 50;
+
+/// How long the recording's end waits for a look: thousands of processes take longer.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Whether the kernel counts the runs of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +72,8 @@ pub(super) struct Tracepoint {
 pub(super) struct Surroundings {
     thread: JoinHandle<Outcome>,
     stop: Sender<()>,
+    /// Set before the other end of `stop` is told, for the midst of a look.
+    is_ending: Arc<AtomicBool>,
     found: Receiver<Message>,
 }
 
@@ -74,7 +85,9 @@ pub(super) struct Outcome {
     /// The programs that were seen on recorded tracepoints at any time.
     pub(super) tracepoints: Vec<TracepointPrograms>,
     /// How many files of bpffs were left out, since there are too many.
-    pub(super) n_pins_skipped: u64,
+    pub(super) n_pins: u64,
+    /// How many processes were left out, since there was no time for them.
+    pub(super) n_processes: u64,
 }
 
 impl Surroundings {
@@ -82,10 +95,12 @@ impl Surroundings {
     pub(super) fn start(counting: Counting, tracepoints: Vec<Tracepoint>) -> Option<Self> {
         let (stop, stopped) = mpsc::channel();
         let (tell, found) = mpsc::channel();
+        let is_ending = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             counting,
             tracepoints,
             tell,
+            is_ending: Arc::clone(&is_ending),
             survey: Survey::default(),
             readings: Readings::default(),
             seen: BTreeMap::new(),
@@ -95,7 +110,7 @@ impl Surroundings {
             .spawn(move || watch.run(&stopped))
             .inspect_err(|error| tracing::debug!(%error, "survey"))
             .ok()?;
-        Some(Self { thread, stop, found })
+        Some(Self { thread, stop, is_ending, found })
     }
 
     /// What was found and not yet taken.
@@ -107,6 +122,8 @@ impl Surroundings {
     ///
     /// To be called while the kernel still counts.
     pub(super) fn stop(self) -> Outcome {
+        // Relaxed: the flag says nothing of other memory.
+        self.is_ending.store(true, Ordering::Relaxed);
         // Where the thread has ended already nobody listens.
         let _heard = self.stop.send(());
         let mut outcome = self.thread.join().unwrap_or_default();
@@ -120,6 +137,7 @@ struct Watch {
     counting: Counting,
     tracepoints: Vec<Tracepoint>,
     tell: Sender<Message>,
+    is_ending: Arc<AtomicBool>,
     survey: Survey,
     readings: Readings,
     /// By event, all that was ever seen on it.
@@ -134,7 +152,8 @@ impl Watch {
         }
         self.read();
         self.tell_runs();
-        let mut next_look = self.look();
+        let mut next_deep_look = self.look(Depth::Holders);
+        let (mut next_look, mut has_newer) = (Instant::now(), false);
         let mut next_reading = Instant::now() + READING;
         loop {
             match stopped.recv_timeout(TICK) {
@@ -149,21 +168,24 @@ impl Watch {
                 next_reading = now + READING;
             }
             if next_look <= now && self.survey.has_news() {
-                next_look = self.look();
+                next_look = self.look(Depth::Links);
+                has_newer = true;
+            }
+            if next_deep_look <= now && has_newer {
+                next_deep_look = self.look(Depth::Holders);
+                has_newer = false;
             }
         }
         self.read();
         self.tell_runs();
-        if self.survey.has_news() {
-            self.look();
+        if has_newer || self.survey.has_news() {
+            self.look(Depth::Holders);
         } else {
             self.ask_tracepoints();
         }
-        Outcome {
-            messages: Vec::new(),
-            tracepoints: self.seen.into_values().collect(),
-            n_pins_skipped: self.survey.n_pins_skipped(),
-        }
+        let (n_pins, n_processes) = self.survey.gaps();
+        let tracepoints = self.seen.into_values().collect();
+        Outcome { messages: Vec::new(), tracepoints, n_pins, n_processes }
     }
 
     /// Reads the counters, and tells the last ones of programs that have gone.
@@ -185,15 +207,24 @@ impl Watch {
         }
     }
 
-    /// Looks at everything, and returns when to look again at the earliest.
-    fn look(&mut self) -> Instant {
-        let began = Instant::now();
+    /// Looks, and returns when to look again at the earliest.
+    fn look(&mut self, depth: Depth) -> Instant {
+        let began = cpu_time();
+        let ends = Cell::new(None);
+        let has_time = || {
+            let is_ending = self.is_ending.load(Ordering::Relaxed);
+            if is_ending && ends.get().is_none() {
+                ends.set(Some(Instant::now() + PATIENCE));
+            }
+            ends.get().is_none_or(|it| Instant::now() < it)
+        };
         match all_counters() {
             Ok(programs) => {
                 let n_programs = programs.len();
-                let states = self.survey.look(programs, boot_ns());
-                let (n_news, took) = (states.len(), began.elapsed());
-                tracing::debug!(n_programs, n_news, ?took, "looked at programs");
+                let states = self.survey.look(programs, depth, boot_ns(), &has_time);
+                let n_news = states.len();
+                let took = cpu_time().saturating_sub(began);
+                tracing::debug!(n_programs, n_news, ?depth, ?took, "looked at programs");
                 for state in states {
                     self.tell(Message::Program(state));
                 }
@@ -201,7 +232,7 @@ impl Watch {
             Err(errno) => tracing::debug!(%errno, "look at programs"),
         }
         self.ask_tracepoints();
-        began + began.elapsed() * REST
+        Instant::now() + cpu_time().saturating_sub(began) * REST
     }
 
     fn ask_tracepoints(&mut self) {
@@ -235,6 +266,11 @@ impl Watch {
         // Where nobody listens any more the recording has failed, which is told elsewhere.
         let _heard = self.tell.send(message);
     }
+}
+
+/// How long the calling thread has run.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The time since boot in ns, as programs' load times have it.

@@ -22,4 +22,6 @@ mod recording;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
+mod surroundings;
+#[cfg(test)]
 mod tracepoints;
