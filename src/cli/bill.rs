@@ -1,7 +1,6 @@
 //! `bpfperf report --bpf`: what each BPF program cost.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::io::Write;
 
@@ -22,6 +21,7 @@ use crate::replay::Recording;
 use crate::replay::resolve;
 use crate::replay::resolved::Keep;
 
+use super::input::Input;
 use super::message;
 use super::message::Failure;
 
@@ -60,7 +60,7 @@ pub(super) struct Args {
 pub(super) struct Reading<'a> {
     pub(super) recording: &'a Recording,
     pub(super) index: &'a Index,
-    pub(super) input: &'a File,
+    pub(super) input: &'a Input,
     pub(super) names: &'a Names<'a>,
 }
 
