@@ -151,7 +151,7 @@ pub struct Holder {
     pub pid: i32,
     /// Its name.
     pub comm: String,
-    /// The kind of descriptor that it holds: `prog` or `link`.
+    /// The kind of descriptor that it holds: `prog`, `link` or `perf_event`.
     pub via: String,
 }
 
@@ -181,7 +181,7 @@ pub struct Attached {
     pub load_time_ns: u64,
     /// Its own name, without its tag.
     pub name: String,
-    /// By what: `perf_event`, `raw_tracepoint`, `tracing`.
+    /// By what: `perf_event`, `raw_tracepoint`, `tp_btf` (a raw tracepoint with types), `tracing`.
     pub how: String,
     /// The id of the link, where there is one.
     pub link: Option<u32>,
