@@ -399,8 +399,8 @@ fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
     let counts = [
         (n_refused, "BPF programs may not be asked for"),
         (n_failed, "BPF programs could not be asked for"),
-        (n_hidden, "BPF programs hide their addresses"),
-        (n_untyped, "BPF programs hide their types"),
+        (n_hidden, "BPF programs are recorded without their addresses, which are hidden"),
+        (n_untyped, "BPF programs are recorded without their types"),
         (*n_lost, "loads of BPF programs went by unseen"),
         (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
         (*n_pins, "files in bpffs were not looked at"),

@@ -276,7 +276,8 @@ impl<'a> ProgInfo<'a> {
     /// without BTF `F`.
     pub fn symbols<'b>(&self, function_name: impl Fn(u32) -> Option<&'b [u8]>) -> Vec<ProgSymbol> {
         let symbol = |(idx, it): (usize, ProgFunction)| {
-            let tag = if idx == 0 { self.tag() } else { it.tag.unwrap_or(self.tag()) };
+            // Without a tag of its own a function has no sure name.
+            let tag = if idx == 0 { self.tag() } else { it.tag? };
             let full = it.type_id.and_then(&function_name).filter(|it| !it.is_empty());
             let own = full.unwrap_or(if idx == 0 { self.name() } else { b"F" });
             let mut name = format!("bpf_prog_{tag}").into_bytes();
@@ -285,9 +286,9 @@ impl<'a> ProgInfo<'a> {
                 name.extend_from_slice(own);
             }
             name.truncate(MAX_NAME_LEN);
-            ProgSymbol { idx, addr: it.addr, len: it.len, name }
+            Some(ProgSymbol { idx, addr: it.addr, len: it.len, name })
         };
-        self.functions().map(symbol).collect()
+        self.functions().filter_map(symbol).collect()
     }
 
     /// The length of an array in bytes, by its count.

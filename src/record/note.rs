@@ -90,7 +90,11 @@ impl fmt::Display for Note {
                 f.write_str("kernel addresses are hidden; the kernel's samples have no names")
             }
             Self::NoPrograms { why } => {
-                write!(f, "BPF programs that were loaded before have no name: {why}")
+                write!(
+                    f,
+                    "BPF programs that were loaded before have no name, and of later ones the \
+                     name alone is kept: {why}"
+                )
             }
             Self::NoSideband { why } => {
                 write!(f, "of BPF programs that are loaded meanwhile only names are kept: {why}")

@@ -126,7 +126,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         && samples_kernel
         && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
     let watches_all = opened.iter().any(|it| it.role == Role::System);
-    let sideband = if follows && watches_all {
+    let mut sideband = if follows && watches_all {
         let why = |error: &dyn std::error::Error| Note::NoSideband { why: chain(error) };
         Sideband::start(&request.online).map_err(|it| notes.push(why(&it))).ok()
     } else {
@@ -168,6 +168,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.facts.extend(config.compression.map(describe::compression));
     if follows {
         session.programs = walk(&mut notes);
+        // Who may not ask now may not ask later, either.
+        sideband = sideband.filter(|_| session.programs.is_some());
     }
     let head = session.describe_start(&who, &request, symbols, held.as_ref(), &mut notes);
     for note in &notes {

@@ -14,6 +14,8 @@ mod loading;
 #[cfg(test)]
 mod naming;
 #[cfg(test)]
+mod privilege;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod readme;

@@ -185,3 +185,33 @@ fn an_address_that_is_used_again_is_named_by_time() {
     }
     assert!(n_named.iter().all(|n| *n >= 3), "{n_named:?}");
 }
+
+#[test]
+fn whatever_is_recorded_a_program_that_another_task_loads_meanwhile_has_its_name() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let mut workload = Command::new("taskset");
+    workload.args(["-c", "0", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
+    let mut workload = workload.spawn().unwrap();
+    let pid = workload.id().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    for (n, target) in [["-p", &*pid], ["-t", &pid], ["-C", "0"]].into_iter().enumerate() {
+        let recording = dir.path().join(target[0]);
+        let mut record = bpfperf();
+        record.args(["record", "-q", "-F", "2000"]).args(target).arg("-o").arg(&recording);
+        let mut record = record.args(["--", "sleep", "2"]).spawn().unwrap();
+        while !recording.exists() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let object = busy(&format!("target_{n}"));
+        let attached = attach(&object);
+        assert!(record.wait().unwrap().success(), "{target:?}");
+        drop(attached);
+        let samples = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
+        let named = samples.lines().filter(|it| it.ends_with(&format!("_target_{n}_sub"))).count();
+        assert!(named >= 10, "{target:?}: {named}");
+    }
+    workload.kill().unwrap();
+    workload.wait().unwrap();
+}
