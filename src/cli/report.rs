@@ -12,6 +12,7 @@ use crate::profile::Filter;
 use crate::profile::GraphRequest;
 use crate::profile::GraphSettings;
 use crate::profile::GraphValue;
+use crate::profile::Labels;
 use crate::profile::MAX_STACK;
 use crate::profile::Order;
 use crate::profile::Percentage;
@@ -25,6 +26,7 @@ use crate::render::report::Comments;
 use crate::render::report::Style;
 use crate::replay::Index;
 use crate::replay::Names;
+use crate::replay::Programs;
 use crate::replay::Wanted;
 use crate::replay::resolve;
 
@@ -51,8 +53,9 @@ pub(super) struct Args {
     #[arg(long)]
     stdio: bool,
 
-    /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu; a leading `+` adds to
-    /// the default.
+    /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu; of BPF programs `bpf_prog`,
+    /// `bpf_id`, `bpf_tag`, `bpf_type`, `bpf_line`, `bpf_owner`, and `bpf_meta:KEY` for what metadata
+    /// says under KEY; a leading `+` adds to the default.
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<String>,
 
@@ -119,6 +122,10 @@ pub(super) struct Args {
 
     #[command(flatten)]
     bill: bill::Args,
+
+    /// Show `[bpf:NAME]` as the module of all functions of a BPF program.
+    #[arg(long)]
+    bpf_dso: bool,
 
     /// Leave out what weighs less than this, in percent.
     #[arg(long, value_name = "PERCENT")]
@@ -194,7 +201,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let machine = ThisMachine::new();
-    let names = Names::new(&index, &machine);
+    let mut names = Names::new(&index, &machine);
     if args.bill.is_asked() {
         let (recording, index, input, names) = (&recording, &index, &file, &names);
         let reading = Reading { recording, index, input, names };
@@ -208,13 +215,21 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let programs =
+        (request.needs_programs() || args.bpf_dso).then(|| Programs::new(&recording, &index));
+    if let Some(programs) = programs.as_ref().filter(|_| args.bpf_dso) {
+        names.group_functions(programs);
+    }
     let keep = request.keep();
     // Which end of a long chain is kept depends on the report, so it is cut there.
     let resolved = resolve(&recording, &index, &file, &names, keep, usize::MAX).map_err(cannot)?;
-    let plan = Plan::new(&request, Callchains::of(&resolved)).map_err(|error| {
+    let mut plan = Plan::new(&request, Callchains::of(&resolved)).map_err(|error| {
         Failure::because("cannot show call graphs", &error)
             .hint("record with `-g` for call chains, or report without")
     })?;
+    if let Some(programs) = &programs {
+        plan.labels = Labels::new(&plan.columns, &plan.meta_keys, &resolved, programs);
+    }
     let histograms = histograms(&resolved, &plan)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
     report::write(&mut out, &resolved, &plan, &histograms, &args.style())
@@ -233,8 +248,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// What is asked of the profile.
     fn request(&self) -> Result<Request, Failure> {
-        let columns = |list: &str| {
-            Column::parse_list(list).map_err(|error| {
+        let mut meta_keys = Vec::new();
+        let mut columns = |list: &str| {
+            Column::parse_list(list, &mut meta_keys).map_err(|error| {
                 let known: Vec<&str> = Column::names().collect();
                 Failure::because("cannot show these columns", &error)
                     .hint(format!("columns are {}", known.join(", ")))
@@ -263,6 +279,7 @@ impl Args {
             sort,
             fields,
             extra,
+            meta_keys,
             accumulate: if self.no_children { Accumulate::Nothing } else { Accumulate::Callers },
             graph: self
                 .graph()

@@ -25,11 +25,34 @@ pub enum Column {
     Tid,
     /// The CPU.
     Cpu,
+    /// Something of the BPF program.
+    Bpf(BpfKey),
+}
+
+/// What a column says of the BPF program that a row is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BpfKey {
+    /// The program, with all its functions; those of the same name have their id, too.
+    Prog,
+    /// Its id.
+    Id,
+    /// Its tag.
+    Tag,
+    /// Its type.
+    Type,
+    /// The line of its source.
+    Line,
+    /// The process that holds it, else the one that loaded it.
+    Owner,
+    /// What its owner says of it: the value of the key at this place of [`Request::meta_keys`].
+    ///
+    /// [`Request::meta_keys`]: super::Request::meta_keys
+    Meta(u32),
 }
 
 /// The names by which columns are asked for; any beginning of a name stands for the first that
 /// has it, in any case, as in perf.
-const NAMES: [(&str, Column); 11] = [
+const NAMES: [(&str, Column); 17] = [
     ("pid", Column::Pid),
     ("comm", Column::Comm),
     ("dso", Column::Dso),
@@ -41,7 +64,16 @@ const NAMES: [(&str, Column); 11] = [
     ("children", Column::Children),
     ("sample", Column::Samples),
     ("period", Column::Period),
+    ("bpf_prog", Column::Bpf(BpfKey::Prog)),
+    ("bpf_id", Column::Bpf(BpfKey::Id)),
+    ("bpf_tag", Column::Bpf(BpfKey::Tag)),
+    ("bpf_type", Column::Bpf(BpfKey::Type)),
+    ("bpf_line", Column::Bpf(BpfKey::Line)),
+    ("bpf_owner", Column::Bpf(BpfKey::Owner)),
 ];
+
+/// What the name of a column of metadata begins with; the key follows.
+const META: &str = "bpf_meta:";
 
 impl Column {
     /// What rows are told apart by where nothing is asked for.
@@ -49,23 +81,35 @@ impl Column {
 
     /// A comma-separated list of names; columns named twice are kept once.
     ///
+    /// The keys of metadata that it names are added to `meta_keys`.
+    ///
     /// # Errors
     ///
     /// [`Error::UnknownColumn`] for a name that no column has.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, Error> {
+    pub fn parse_list(text: &str, meta_keys: &mut Vec<String>) -> Result<Vec<Self>, Error> {
         let mut list = Vec::new();
         for name in text.split([',', ' ', '{', '}']).filter(|it| !it.is_empty()) {
-            push_all(&mut list, &[Self::parse(name)?]);
+            push_all(&mut list, &[Self::parse(name, meta_keys)?]);
         }
         Ok(list)
     }
 
     /// The names that columns have.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|&(name, _)| name)
+        NAMES.iter().map(|&(name, _)| name).chain(["bpf_meta:KEY"])
     }
 
-    fn parse(name: &str) -> Result<Self, Error> {
+    fn parse(name: &str, meta_keys: &mut Vec<String>) -> Result<Self, Error> {
+        if let Some((start, key)) = name.split_at_checked(META.len())
+            && start.eq_ignore_ascii_case(META)
+            && !key.is_empty()
+        {
+            let place = meta_keys.iter().position(|it| it == key).unwrap_or_else(|| {
+                meta_keys.push(key.to_owned());
+                meta_keys.len() - 1
+            });
+            return Ok(Self::Bpf(BpfKey::Meta(u32::try_from(place).unwrap_or(u32::MAX))));
+        }
         let begins = |full: &str| {
             full.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
         };
@@ -80,7 +124,13 @@ impl Column {
     pub fn is_key(self) -> bool {
         match self {
             Self::Children | Self::Overhead | Self::Samples | Self::Period => false,
-            Self::Comm | Self::Dso | Self::Symbol | Self::Pid | Self::Tid | Self::Cpu => true,
+            Self::Comm
+            | Self::Dso
+            | Self::Symbol
+            | Self::Pid
+            | Self::Tid
+            | Self::Cpu
+            | Self::Bpf(_) => true,
         }
     }
 }
@@ -100,7 +150,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &[Column]) {
-        assert_eq!(Column::parse_list(text).unwrap(), want);
+        assert_eq!(Column::parse_list(text, &mut Vec::new()).unwrap(), want);
     }
 
     #[test]
@@ -117,10 +167,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_metadata_are_numbered_as_they_come() {
+        let mut keys = vec!["owner".to_owned()];
+        let list = "bpf_meta:team,BPF_META:owner,bpf_id,bpf_meta:team:x";
+        let got = Column::parse_list(list, &mut keys).unwrap();
+        let meta = |it| Column::Bpf(BpfKey::Meta(it));
+        assert_eq!(got, [meta(1), meta(0), Column::Bpf(BpfKey::Id), meta(2)]);
+        assert_eq!(keys, ["owner", "team", "team:x"]);
+    }
+
+    #[test]
     fn an_unknown_name_is_refused() {
-        for name in ["nope", "symbols", "é"] {
+        for name in ["nope", "symbols", "é", "bpf_meta", "bpf_meta:"] {
             let want = Error::UnknownColumn { name: name.to_owned() };
-            assert_eq!(Column::parse_list(&format!("dso,{name}")), Err(want));
+            assert_eq!(Column::parse_list(&format!("dso,{name}"), &mut Vec::new()), Err(want));
         }
     }
 }

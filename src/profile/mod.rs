@@ -14,6 +14,7 @@ mod chain;
 mod column;
 mod filter;
 mod functions;
+mod labels;
 mod order;
 mod plan;
 mod rbtree;
@@ -36,11 +37,14 @@ pub use bill::HotLine;
 pub use bill::Item;
 pub use bill::Weight;
 pub use bill::bill;
+pub use column::BpfKey;
 pub use column::Column;
 pub use filter::Filter;
 pub use functions::FunctionSamples;
 pub use functions::Place;
 pub use functions::functions;
+pub use labels::Labels;
+pub use labels::Role;
 pub use plan::Accumulate;
 pub use plan::Callchains;
 pub use plan::Graph;
@@ -60,6 +64,7 @@ use crate::replay::resolved::CommId;
 use crate::replay::resolved::DsoId;
 use crate::replay::resolved::EventIdx;
 use crate::replay::resolved::Level;
+use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 use crate::replay::resolved::SymbolId;
 use crate::units::Addr;
@@ -153,6 +158,10 @@ pub struct Row {
     pub addr: Addr,
     /// The privilege level that perf shows.
     pub level: Level,
+    /// One of the addresses that it stands for.
+    pub location: LocationId,
+    /// Whether that was sampled or is a caller's.
+    pub role: Role,
     /// Whether the filter shows it.
     pub is_shown: bool,
     /// The call graph, where one of its branches is heavy enough.

@@ -8,13 +8,17 @@ use std::cmp::Ordering;
 use rayon::prelude::*;
 
 use super::Accumulate;
+use super::BpfKey;
 use super::Column;
+use super::Labels;
 use super::Order;
 use super::Plan;
+use super::Role;
 use super::Row;
 use super::Scope;
 use super::rbtree;
 use super::rows::Counted;
+use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 
 /// What is compared of a row; names are ranks, and what is missing comes last.
@@ -31,6 +35,8 @@ struct Keys {
     thread: (i32, i32),
     cpu: i64,
     depth: u32,
+    location: LocationId,
+    role: Role,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +55,8 @@ pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<
     let input = by_what_tells_apart(plan, &keys, counted);
     let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
     let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
-    let rank = Rank { order: &order, by_depth: by_depth.then_some(plan.chain_order) };
+    let by_depth_in = by_depth.then_some(plan.chain_order);
+    let rank = Rank { order: &order, by_depth: by_depth_in, labels: &plan.labels };
     let compare = |a: u32, b: u32| rank.compare(&keys[a as usize], &keys[b as usize]);
     if by_depth {
         inserted(&input, compare)
@@ -119,6 +126,8 @@ fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
         thread: (row.tid.0, row.pid.0),
         cpu: row.cpu.map_or(-1, i64::from),
         depth: weight.max_depth,
+        location: row.location,
+        role: row.role,
     };
     rows.par_iter().zip(&counted.rows).map(key).collect()
 }
@@ -148,9 +157,16 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
         Column::Symbol => by_place(plan, a, b),
         Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
         Column::Cpu => a.cpu.cmp(&b.cpu),
+        Column::Bpf(key) => by_label(&plan.labels, *key, a, b),
         Column::Children | Column::Overhead | Column::Samples | Column::Period => Ordering::Equal,
     };
     a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(plan.order.iter().map(compare)))
+}
+
+/// By what a column says of the BPF program; what is in none comes last.
+fn by_label(labels: &Labels, key: BpfKey, a: &Keys, b: &Keys) -> Ordering {
+    let rank = |it: &Keys| labels.rank(key, it.location, it.role);
+    rank(a).cmp(&rank(b))
 }
 
 /// By position in the module, and by module where nothing else looks at that; what has no symbol
@@ -174,6 +190,7 @@ struct Rank<'a> {
     order: &'a [Column],
     /// Whether callers stand above what they call where both weigh the same.
     by_depth: Option<Order>,
+    labels: &'a Labels,
 }
 
 impl Rank<'_> {
@@ -190,6 +207,7 @@ impl Rank<'_> {
             Column::Symbol => name(a).cmp(&name(b)),
             Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
             Column::Cpu => a.cpu.cmp(&b.cpu),
+            Column::Bpf(key) => by_label(self.labels, *key, a, b),
         };
         a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(self.order.iter().map(compare)))
     }

@@ -3,6 +3,7 @@
 use super::Column;
 use super::Error;
 use super::Filter;
+use super::Labels;
 use super::column::push_all;
 use crate::replay::resolved::Keep;
 use crate::replay::resolved::Resolved;
@@ -19,6 +20,8 @@ pub struct Request {
     pub fields: Option<Vec<Column>>,
     /// Columns shown after the shares where `fields` does not say.
     pub extra: Vec<Column>,
+    /// The keys of metadata that columns show.
+    pub meta_keys: Vec<String>,
     /// Whether callers are given the weight of what they called.
     pub accumulate: Accumulate,
     /// The call graphs.
@@ -39,6 +42,7 @@ impl Default for Request {
             sort: None,
             fields: None,
             extra: Vec::new(),
+            meta_keys: Vec::new(),
             accumulate: Accumulate::Callers,
             graph: GraphRequest::IfRecorded(GraphSettings::default()),
             filter: Filter::default(),
@@ -127,17 +131,25 @@ pub enum GraphValue {
 }
 
 impl Request {
+    /// Whether a column is about BPF programs.
+    pub fn needs_programs(&self) -> bool {
+        self.columns().any(|it| matches!(it, Column::Bpf(_)))
+    }
+
+    /// The columns that are named.
+    fn columns(&self) -> impl Iterator<Item = Column> {
+        let sorted = match &self.sort {
+            Some(Sort::By(list) | Sort::DefaultAnd(list)) => list.as_slice(),
+            None => &[],
+        };
+        let fields = self.fields.as_deref().unwrap_or_default();
+        sorted.iter().chain(fields).chain(&self.extra).copied()
+    }
+
     /// What replay has to keep apart for this report.
     pub fn keep(&self) -> Keep {
         let Filter { comms: _, dsos: _, symbols: _, pids, tids, cpus } = &self.filter;
-        let has = |column| {
-            let listed = |list: &Vec<Column>| list.contains(&column);
-            let sorted = match &self.sort {
-                Some(Sort::By(list) | Sort::DefaultAnd(list)) => listed(list),
-                None => false,
-            };
-            sorted || self.fields.as_ref().is_some_and(listed) || listed(&self.extra)
-        };
+        let has = |column| self.columns().any(|it| it == column);
         Keep {
             thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
             cpu: has(Column::Cpu) || !cpus.is_empty(),
@@ -173,6 +185,10 @@ pub struct Plan {
     pub chain_order: Order,
     /// The most frames of a call chain that are looked at.
     pub max_stack: usize,
+    /// The keys of metadata that columns show.
+    pub meta_keys: Vec<String>,
+    /// What the columns about BPF programs say; to be filled in where there are any.
+    pub labels: Labels,
 }
 
 /// The call graphs of a [`Plan`].
@@ -226,6 +242,8 @@ impl Plan {
             percentage,
             percent_limit,
             max_stack,
+            meta_keys: request.meta_keys.clone(),
+            labels: Labels::default(),
         })
     }
 

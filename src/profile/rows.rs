@@ -5,11 +5,12 @@ use rustc_hash::FxHashMap;
 
 use super::Accumulate;
 use super::Column;
+use super::Role;
 use super::Row;
 use super::Scope;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Level;
-use crate::replay::resolved::Location;
+use crate::replay::resolved::LocationId;
 
 /// Groups that a worker takes at once, so that small recordings stay on one core.
 const MIN_CHUNK: usize = 2048;
@@ -232,7 +233,9 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
     let Scope { resolved, plan, sieve, .. } = scope;
     let row = |(_, weight): &(RowKey, Weight)| {
         let group = &resolved.groups[weight.first as usize];
-        let (location, level) = maker(scope, group, weight);
+        let (id, level) = maker(scope, group, weight);
+        let location = &resolved.locations[id.0 as usize];
+        let role = if weight.frame.is_none() { Role::Sampled } else { Role::Caller };
         Row {
             period: weight.period,
             children_period: match plan.accumulate {
@@ -247,8 +250,13 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
             cpu: group.cpu,
             dso: location.dso,
             symbol: location.symbol,
-            addr: if weight.frame.is_none() { location.addr } else { location.ip },
+            addr: match role {
+                Role::Sampled => location.addr,
+                Role::Caller => location.ip,
+            },
             level,
+            location: id,
+            role,
             is_shown: sieve.shows(group),
             tree: None,
         }
@@ -261,20 +269,19 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
 /// perf resolves callers by the maps of the process and never finds that they are the kernel's, so
 /// a caller is shown as user code wherever it is; one outside all modules keeps the level of the
 /// frame before (`fill_callchain_info` in `tools/perf/util/callchain.c`).
-fn maker<'a>(scope: &Scope<'a>, group: &Group, weight: &Weight) -> (&'a Location, Level) {
+fn maker(scope: &Scope<'_>, group: &Group, weight: &Weight) -> (LocationId, Level) {
     let Scope { resolved, chains, .. } = scope;
-    let sampled = &resolved.locations[group.location.0 as usize];
-    let Some(frame) = weight.frame else { return (sampled, sampled.level) };
+    let sampled = (group.location, resolved.locations[group.location.0 as usize].level);
+    let Some(frame) = weight.frame else { return sampled };
     let chain = chains.of(resolved, group);
-    let locations = (0..=frame as usize)
-        .filter_map(|it| chain.get(it))
-        .map(|it| &resolved.locations[it.0 as usize]);
-    locations.fold((sampled, sampled.level), |(_, level), it| {
+    let locations = (0..=frame as usize).filter_map(|it| chain.get(it));
+    locations.fold(sampled, |(_, level), id| {
+        let it = &resolved.locations[id.0 as usize];
         let level = match it.level {
             _ if it.dso.is_none() && it.symbol.is_none() => level,
             Level::Kernel | Level::User => Level::User,
             Level::GuestKernel | Level::GuestUser | Level::Hypervisor => Level::Hypervisor,
         };
-        (it, level)
+        (id, level)
     })
 }

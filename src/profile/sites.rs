@@ -4,10 +4,12 @@ use rustc_hash::FxHashMap;
 
 use super::Column;
 use super::Plan;
+use super::Role;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 use crate::replay::resolved::Symbol;
+use crate::replay::timeline::Owner;
 
 /// Which site each location is at, as a sampled address and as a caller.
 ///
@@ -26,6 +28,8 @@ struct Key {
     /// The module's short name, where rows differ in it or a symbol needs it.
     dso: Option<u32>,
     place: Place,
+    /// What columns about BPF programs say.
+    label: u32,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -33,6 +37,8 @@ enum Place {
     Any,
     /// The one function that the module is.
     Module,
+    /// A function of a kernel symbol, by its name: wherever it is loaded, it is the same one.
+    Function(u32),
     Symbol {
         start: u64,
         end: u64,
@@ -45,26 +51,36 @@ impl Sites {
         let by_dso = plan.order.contains(&Column::Dso);
         let by_symbol = plan.order.contains(&Column::Symbol);
         let dso_names = dso_names(resolved);
+        let mut functions: FxHashMap<&str, u32> = FxHashMap::default();
         let mut ids = FxHashMap::default();
-        let mut id = |location: &Location, addr: u64| {
+        let mut id = |idx: u32, location: &Location, role: Role| {
             let name = location.dso.map(|it| dso_names[it.0 as usize]);
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
-            let key = match symbol {
-                _ if !by_symbol => Key { dso: name.filter(|_| by_dso), place: Place::Any },
-                Some(symbol) if is_own_module(symbol, resolved) => {
-                    Key { dso: name, place: Place::Module }
+            let by_name = name.filter(|_| by_dso);
+            let (dso, place) = match symbol {
+                _ if !by_symbol => (by_name, Place::Any),
+                Some(symbol) if is_own_module(symbol, resolved) => (name, Place::Module),
+                Some(symbol) if matches!(location.owner, Some(Owner::Ksymbol(_))) => {
+                    let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
+                    let function = *functions.entry(&symbol.name).or_insert(next);
+                    (name, Place::Function(function))
                 }
-                Some(symbol) => Key {
-                    dso: name,
-                    place: Place::Symbol { start: symbol.start.0, end: symbol.end.0 },
-                },
-                None => Key { dso: name.filter(|_| by_dso), place: Place::Addr(addr) },
+                Some(symbol) => (name, Place::Symbol { start: symbol.start.0, end: symbol.end.0 }),
+                None => {
+                    let addr = match role {
+                        Role::Sampled => location.addr,
+                        Role::Caller => location.ip,
+                    };
+                    (by_name, Place::Addr(addr.0))
+                }
             };
+            let label = plan.labels.combined(LocationId(idx), role);
             let next = u32::try_from(ids.len()).expect("two sites at most for a location");
-            *ids.entry(key).or_insert(next)
+            *ids.entry(Key { dso, place, label }).or_insert(next)
         };
-        let sampled = resolved.locations.iter().map(|it| id(it, it.addr.0)).collect();
-        let callers = resolved.locations.iter().map(|it| id(it, it.ip.0)).collect();
+        let locations = || (0..).zip(&resolved.locations);
+        let sampled = locations().map(|(idx, it)| id(idx, it, Role::Sampled)).collect();
+        let callers = locations().map(|(idx, it)| id(idx, it, Role::Caller)).collect();
         Self { sampled, callers, len: ids.len() }
     }
 

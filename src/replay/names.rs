@@ -20,6 +20,7 @@ use crate::units::Pid;
 
 use super::Frame;
 use super::Index;
+use super::Programs;
 use super::resolved::Dso;
 use super::resolved::DsoId;
 use super::resolved::Level;
@@ -80,6 +81,8 @@ pub struct Names<'a> {
     module_of: Vec<u32>,
     modules: Vec<Module>,
     ksymbol_dsos: Vec<Dso>,
+    /// The module that each kernel symbol is shown in, where that is not the symbol itself.
+    groups: Vec<Option<Dso>>,
     /// The module of the kernel itself.
     kernel_dso: Option<usize>,
     kernel: OnceLock<Option<(LocalKernel, u64)>>,
@@ -193,7 +196,28 @@ impl<'a> Names<'a> {
         let kernel = OnceLock::new();
         let kernel_dso =
             modules.iter().position(|it: &Module| matches!(it.kind, ModuleKind::Kernel));
-        Self { index, sources, module_of, modules, ksymbol_dsos, kernel_dso, kernel }
+        let groups = Vec::new();
+        Self { index, sources, module_of, modules, ksymbol_dsos, groups, kernel_dso, kernel }
+    }
+
+    /// Shows all functions of a BPF program as one module, `[bpf:NAME]`.
+    pub fn group_functions(&mut self, programs: &Programs<'_>) {
+        let group = |ksymbol: u32| {
+            let program = programs.program(programs.of_ksymbol(ksymbol)?.program);
+            let name = match (program.name.as_slice(), program.tag) {
+                (b"", Some(tag)) => tag.to_string(),
+                (name, _) => text(name),
+            };
+            let name = format!("[bpf:{name}]");
+            Some(Dso { short_name: name.clone(), long_name: name })
+        };
+        self.groups = (0..).take(self.ksymbol_dsos.len()).map(group).collect();
+    }
+
+    /// The module that a kernel symbol is shown in.
+    fn ksymbol_dso(&self, ksymbol: usize) -> &Dso {
+        let group = self.groups.get(ksymbol).and_then(Option::as_ref);
+        group.unwrap_or(&self.ksymbol_dsos[ksymbol])
     }
 
     /// What `frame` is called.
@@ -204,9 +228,9 @@ impl<'a> Names<'a> {
             None => Name { dso: None, addr: ip, symbol: None },
             Some(Owner::Ksymbol(idx)) => {
                 let ksymbol = self.index.timeline.ksymbol(idx);
-                let dso = &self.ksymbol_dsos[idx as usize];
+                let dso = self.ksymbol_dso(idx as usize);
                 let symbol = SymbolName {
-                    raw: &dso.short_name,
+                    raw: &self.ksymbol_dsos[idx as usize].short_name,
                     is_mangled: false,
                     start: Addr(ksymbol.start),
                     end: Addr(ksymbol.end),
@@ -353,7 +377,8 @@ impl<'a> Names<'a> {
         let (kernel, others): (Vec<_>, Vec<_>) = self.modules.iter().partition(is_kernel);
         let kernel = kernel.into_iter().map(|it| &it.dso);
         let mut dsos = Dsos::default();
-        for dso in kernel.chain(&self.ksymbol_dsos).chain(others.into_iter().map(|it| &it.dso)) {
+        let ksymbols = (0..self.ksymbol_dsos.len()).map(|it| self.ksymbol_dso(it));
+        for dso in kernel.chain(ksymbols).chain(others.into_iter().map(|it| &it.dso)) {
             dsos.id(dso);
         }
         dsos

@@ -8,10 +8,17 @@ use std::time::Instant;
 
 use bpfperf::perfdata::FileHeader;
 use bpfperf::perfdata::ReadAt;
+use bpfperf::profile;
 use bpfperf::profile::Callchains;
+use bpfperf::profile::Column;
+use bpfperf::profile::Filter;
+use bpfperf::profile::Labels;
+use bpfperf::profile::Percentage;
 use bpfperf::profile::Plan;
 use bpfperf::profile::Request;
+use bpfperf::profile::Sort;
 use bpfperf::profile::histograms;
+use bpfperf::render::bill;
 use bpfperf::render::header;
 use bpfperf::render::header::Detail;
 use bpfperf::render::header::Form;
@@ -99,7 +106,8 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
             assert!((it.function as usize) < programs.program(it.program).functions.len());
         }
     }
-    let names = Names::new(&index, &NoNames);
+    let mut names = Names::new(&index, &NoNames);
+    names.group_functions(&programs);
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {
         dump: None,
@@ -112,11 +120,28 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     options.dump = Some("perf.data".to_owned());
     script(&source, &options, &mut sink())?;
 
-    let request = Request::default();
+    let list = "comm,dso,sym,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";
+    let mut meta_keys = Vec::new();
+    let columns = Column::parse_list(list, &mut meta_keys)?;
+    let request = Request { sort: Some(Sort::By(columns)), meta_keys, ..Request::default() };
     let resolved = resolve(&recording, &index, input, &names, request.keep(), usize::MAX)?;
-    let plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
+    let mut plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
+    plan.labels = Labels::new(&plan.columns, &plan.meta_keys, &resolved, &programs);
     let histograms = histograms(&resolved, &plan).expect("nothing is chosen by CPU");
     report::write(&mut sink(), &resolved, &plan, &histograms, &Style::default())?;
+
+    let detail = profile::Detail { callees: true, lines: true };
+    let bill = profile::bill(&resolved, &programs, &Filter::default(), detail)?;
+    let source = bill::Source {
+        resolved: &resolved,
+        programs: &programs,
+        bill: &bill,
+        percentage: Percentage::Absolute,
+        was_followed: true,
+    };
+    let style = bill::Style { has_comments: true, has_details: true, ..bill::Style::default() };
+    bill::write(&mut sink(), &source, &style)?;
+    bill::json(&source)?;
     Ok(())
 }
 

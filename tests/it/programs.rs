@@ -165,3 +165,43 @@ fn what_is_of_the_table_of_programs_alone_needs_it() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }
 }
+
+/// What `report` with `args` prints of the fixture `bpfperf-bpf`, rows alone.
+#[track_caller]
+fn check_rows(args: &[&str], want: &[&str]) {
+    let fixture = FIXTURES.iter().find(|it| it.name == "bpfperf-bpf").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bpfperf"))
+        .args(["report", "-q", "--no-children", "-g", "none", "-t", ";", "-i"])
+        .arg(fixture.path())
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines().filter(|it| it.contains("demo_") || it.contains("demo.bpf.c"));
+    let rows: Vec<String> = rows.map(|it| it.replace(' ', "")).collect();
+    assert_eq!(rows, want, "{text}");
+}
+
+#[test]
+fn rows_can_be_programs_with_all_their_functions() {
+    let want = ["11.54%;demo_sys_enter#78314;78314", "3.85%;demo_sys_enter#78322;78322"];
+    check_rows(&["-s", "bpf_prog,bpf_id"], &want);
+    check_rows(&["-F", "bpf_prog,overhead", "-S", "nothing"], &[]);
+    check_rows(
+        &["-s", "bpf_line,bpf_meta:version"],
+        &["7.69%;demo.bpf.c:32;1", "3.85%;demo.bpf.c:28;1", "3.85%;demo.bpf.c:33;-"],
+    );
+}
+
+#[test]
+fn functions_of_a_program_can_share_a_module() {
+    check_rows(
+        &["-s", "dso", "-d", "[bpf:demo_sys_enter]", "--bpf-dso"],
+        &["15.38%;[bpf:demo_sys_enter]"],
+    );
+    check_rows(
+        &["-s", "dso,sym", "-d", "[bpf:demo_sys_enter]", "--bpf-dso"],
+        &["15.38%;[k]bpf_prog_3d98e2edf377e4c1_demo_hash"],
+    );
+}

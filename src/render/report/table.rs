@@ -6,8 +6,10 @@ use std::io;
 
 use super::Style;
 use crate::profile::Accumulate;
+use crate::profile::BpfKey;
 use crate::profile::Column;
 use crate::profile::Histogram;
+use crate::profile::Labels;
 use crate::profile::Plan;
 use crate::profile::Row;
 use crate::render::escape::escape;
@@ -20,11 +22,15 @@ const ADDR_DIGITS: usize = 16;
 /// The most that a heading is padded to, in bytes: perf's buffer ends there.
 const MAX_HEADING: usize = 1023;
 
+/// What columns about BPF programs say of what is in none, and where they know nothing.
+const NO_PROGRAM: &str = "-";
+
 /// The columns of one event's report.
 pub(super) struct Table<'a> {
     resolved: &'a Resolved,
     columns: Vec<Shown>,
     separator: Option<&'a str>,
+    labels: &'a Labels,
     /// The period that shares are shares of.
     base: u64,
     children: Children,
@@ -39,7 +45,7 @@ enum Children {
 /// A column that is shown.
 struct Shown {
     column: Column,
-    heading: &'static str,
+    heading: Cow<'static, str>,
     width: usize,
     /// Whether it is padded at its end, as all are but the last.
     is_padded: bool,
@@ -68,11 +74,15 @@ impl<'a> Table<'a> {
                 Column::Dso => lens.dso.max(if lens.has_unresolved { ADDR_DIGITS } else { 0 }),
                 Column::Symbol if lens.has_unresolved => lens.symbol.max(ADDR_DIGITS + 6),
                 Column::Symbol => lens.symbol,
+                Column::Bpf(key) => {
+                    let values = plan.labels.values(key).iter();
+                    values.map(|it| escape(it.as_bytes()).chars().count()).max().unwrap_or(0)
+                }
             };
             Shown {
                 column,
+                width: len.max(heading.chars().count()),
                 heading,
-                width: len.max(heading.len()),
                 is_padded: last != Some(column),
             }
         };
@@ -81,6 +91,7 @@ impl<'a> Table<'a> {
             resolved,
             columns: columns.collect(),
             separator: style.separator.as_deref(),
+            labels: &plan.labels,
             base: histogram.totals.base(plan.percentage),
             children: match plan.accumulate {
                 Accumulate::Callers => Children::Known,
@@ -93,8 +104,8 @@ impl<'a> Table<'a> {
     pub(super) fn headings(&self, out: &mut impl io::Write) -> io::Result<()> {
         let between = self.separator.unwrap_or("  ");
         let heading = |it: &Shown| {
-            let Shown { heading, width, .. } = *it;
-            let width = width.min(MAX_HEADING);
+            let heading = &it.heading;
+            let width = it.width.min(MAX_HEADING);
             if it.column.is_key() {
                 format!("{heading:<width$}")
             } else {
@@ -166,6 +177,10 @@ impl<'a> Table<'a> {
                 Some(cpu) => push(text, format_args!("{cpu:03}")),
                 None => text.push_str("-001"),
             },
+            Column::Bpf(key) => {
+                let value = self.labels.value(key, row.location, row.role);
+                text.push_str(&escape(value.unwrap_or(NO_PROGRAM).as_bytes()));
+            }
         }
         if let Some(separator) = self.separator.and_then(|it| it.chars().next())
             && shown.column.is_key()
@@ -230,8 +245,8 @@ fn longest<T>(is_used: &[bool], items: &[T], len: impl Fn(&T) -> usize) -> usize
     used.map(|(_, item)| len(item)).max().unwrap_or(0)
 }
 
-fn heading(column: Column, plan: &Plan) -> &'static str {
-    match column {
+fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
+    let heading = match column {
         Column::Children => "Children",
         Column::Overhead if plan.overhead_is_self => "Self",
         Column::Overhead => "Overhead",
@@ -243,7 +258,18 @@ fn heading(column: Column, plan: &Plan) -> &'static str {
         Column::Pid => "    Pid:Command",
         Column::Tid => "    Tid:Command",
         Column::Cpu => "CPU",
-    }
+        Column::Bpf(BpfKey::Prog) => "BPF Program",
+        Column::Bpf(BpfKey::Id) => "BPF Id",
+        Column::Bpf(BpfKey::Tag) => "BPF Tag",
+        Column::Bpf(BpfKey::Type) => "BPF Type",
+        Column::Bpf(BpfKey::Line) => "BPF Line",
+        Column::Bpf(BpfKey::Owner) => "BPF Owner",
+        Column::Bpf(BpfKey::Meta(key)) => {
+            let key = plan.meta_keys.get(key as usize).map_or("", String::as_str);
+            return format!("BPF {}", escape(key.as_bytes())).into();
+        }
+    };
+    heading.into()
 }
 
 fn push(text: &mut String, args: std::fmt::Arguments<'_>) {

@@ -9,6 +9,7 @@ use crate::perfdata::Endian;
 use crate::perfdata::SampleId;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::private::Message;
+use crate::perfdata::private::ProgramMetadata;
 use crate::replay::spans::Moment;
 use crate::replay::timeline::Fact;
 use crate::replay::timeline::KernelSymbol;
@@ -97,6 +98,12 @@ impl Tape {
     pub(crate) fn message(&mut self, message: Message) -> &mut Self {
         self.notes.message(message);
         self
+    }
+
+    /// What the owner of the program `id` says of it, whole.
+    pub(crate) fn says(&mut self, id: u32, key: &str, value: &str) -> &mut Self {
+        let entries = vec![(key.to_owned(), value.to_owned())];
+        self.message(Message::Metadata(ProgramMetadata { id, load_time_ns: 0, entries }))
     }
 
     /// Info of a program named `name` with functions at `functions`, each with its own tag.
