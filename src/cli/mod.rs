@@ -15,6 +15,7 @@ mod record;
 mod report;
 mod script;
 mod sources;
+mod values;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
 
 use nix::errno::Errno;
 
@@ -26,7 +27,9 @@ use crate::record::BpfGaps;
 use crate::record::CallGraph;
 use crate::record::Compat;
 use crate::record::Config;
+use crate::record::ControlBy;
 use crate::record::CountRuns;
+use crate::record::Delay;
 use crate::record::Events;
 use crate::record::FollowBpf;
 use crate::record::Inherit;
@@ -35,6 +38,7 @@ use crate::record::Rate;
 use crate::record::RingSize;
 use crate::record::Summary;
 use crate::record::Target;
+use crate::sys::clock::local_time;
 use crate::sys::ring::page_len;
 use crate::units::Cpu;
 use crate::units::Pid;
@@ -44,6 +48,7 @@ use super::advice;
 use super::log;
 use super::message;
 use super::message::Failure;
+use super::values;
 
 /// How often to sample where nothing is said, in Hz.
 const USUAL_HERTZ: u64 = 4000;
@@ -107,8 +112,28 @@ pub(super) struct Args {
     #[arg(short = 'i', long)]
     no_inherit: bool,
     /// Begin to sample so many milliseconds after the start.
-    #[arg(short = 'D', long, value_name = "MS", default_value_t = 0)]
-    delay: u64,
+    #[arg(short = 'D', long, value_name = "MS|FROM-TO,..", allow_hyphen_values = true, value_parser = values::delay)]
+    delay: Option<Delay>,
+    /// Take commands from a fifo or a descriptor, and answer on another: `fifo:PATH[,PATH]` or
+    /// `fd:N[,N]`. The commands are `enable` and `disable`, each with an event's name or without,
+    /// `ping` and `stop`, a line each; what is done is answered with `ack`.
+    #[arg(long, value_name = "WHERE", value_parser = values::control)]
+    control: Option<ControlBy>,
+    /// End once the file is so large: bytes, or with `B`, `K`, `M` or `G`.
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    max_size: Option<u64>,
+    /// Append the time of the start to the file's name.
+    #[arg(long)]
+    timestamp_filename: bool,
+    /// Exit with 1 if more of the samples are lost than this share in percent, or any at all.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "0",
+    )]
+    fail_on_loss: Option<f64>,
     /// Do not keep what is known of BPF programs.
     #[arg(long)]
     no_bpf_event: bool,
@@ -169,7 +194,24 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         tell_summary(&summary, &config.output);
     }
-    Ok(summary.command.map_or(ExitCode::SUCCESS, |it| ExitCode::from(it.shell_status())))
+    let status = summary.command.map_or(0, |it| it.shell_status());
+    match args.fail_on_loss {
+        Some(limit) if status == 0 => on_loss(&summary, limit)?,
+        _ => {}
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// Makes an error of samples lost, if they are more than `limit` percent.
+fn on_loss(summary: &Summary, limit: f64) -> Result<(), Failure> {
+    let tally = &summary.tally;
+    let lost = tally.all_lost();
+    let percent = 100.0 * lost as f64 / (tally.samples + lost).max(1) as f64;
+    if lost == 0 || percent <= limit {
+        return Ok(());
+    }
+    let failure = Failure::new(format!("{percent:.2}% of the samples were lost"));
+    Err(failure.hint("raise `-m`, or sample less often by `-F`"))
 }
 
 /// Tells why there is no recording; the status of a command that cannot be run is the shell's.
@@ -224,10 +266,12 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         inherit: if args.no_inherit || !args.tid.is_empty() { Inherit::No } else { Inherit::Yes },
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
-        delay: Duration::from_millis(args.delay),
+        delay: args.delay.clone().unwrap_or(Delay::None),
+        control: args.control.clone(),
+        max_bytes: args.max_size,
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         compression: args.compression_level,
-        output: output(args.output.as_deref())?,
+        output: output(args)?,
     })
 }
 
@@ -322,7 +366,26 @@ fn ring(text: &str) -> Result<RingSize, Failure> {
     Ok(RingSize::Bytes(bytes))
 }
 
-fn output(file: Option<&Path>) -> Result<Output, Failure> {
+fn output(args: &Args) -> Result<Output, Failure> {
+    let output = named(args.output.as_deref())?;
+    Ok(match output {
+        Output::File(path) if args.timestamp_filename => {
+            let mut name = path.into_os_string();
+            name.push(stamp());
+            Output::File(name.into())
+        }
+        output => output,
+    })
+}
+
+/// The time of this moment as part of a file's name.
+fn stamp() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).ok().and_then(local_time);
+    seconds.map(|it| values::stamp(&it, since.subsec_millis() / 10)).unwrap_or_default()
+}
+
+fn named(file: Option<&Path>) -> Result<Output, Failure> {
     match file {
         Some(path) if path == Path::new("-") => {
             if io::stdout().is_terminal() {

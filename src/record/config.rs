@@ -9,6 +9,8 @@ use crate::units::Cpu;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::control::ControlBy;
+
 /// What to record and how. There is no `Default`: the command line holds the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -31,8 +33,12 @@ pub struct Config {
     pub bpf: FollowBpf,
     /// Whether to let the kernel count the runs of BPF programs.
     pub runs: CountRuns,
-    /// How long to wait before sampling begins.
-    pub delay: Duration,
+    /// When sampling is on.
+    pub delay: Delay,
+    /// Who may turn it on and off, and end the recording.
+    pub control: Option<ControlBy>,
+    /// After how many bytes the recording ends by itself.
+    pub max_bytes: Option<u64>,
     /// For whom to write.
     pub compat: Compat,
     /// The level of compression, 1 to 22; `None` for none.
@@ -126,6 +132,19 @@ pub enum CountRuns {
     Yes,
     /// Its counts are noted where it counts for somebody else.
     No,
+}
+
+/// When sampling is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// All the time.
+    None,
+    /// From so long after the start on.
+    For(Duration),
+    /// Once somebody turns it on.
+    Forever,
+    /// From and until so long after the start, one after the other.
+    Windows(Vec<(Duration, Duration)>),
 }
 
 /// The oldest perf that is to read the file.

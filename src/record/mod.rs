@@ -17,6 +17,7 @@
 mod before;
 mod catch;
 mod config;
+mod control;
 mod describe;
 mod hop;
 mod note;
@@ -45,6 +46,7 @@ pub use config::CallGraph;
 pub use config::Compat;
 pub use config::Config;
 pub use config::CountRuns;
+pub use config::Delay;
 pub use config::Events;
 pub use config::FollowBpf;
 pub use config::Inherit;
@@ -52,6 +54,7 @@ pub use config::Output;
 pub use config::Rate;
 pub use config::RingSize;
 pub use config::Target;
+pub use control::ControlBy;
 pub use hop::Tally;
 pub use note::Note;
 pub use session::record;
@@ -100,6 +103,15 @@ pub enum Error {
     #[error("cannot write `{}`", path.display())]
     Output {
         /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// What commands come from, or answers go to, could not be opened.
+    #[error("cannot open `{}` for control", path.display())]
+    Control {
+        /// The fifo or descriptor.
         path: PathBuf,
         /// Why not.
         #[source]

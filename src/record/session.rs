@@ -49,6 +49,10 @@ use super::config::Config;
 use super::config::CountRuns;
 use super::config::Events;
 use super::config::FollowBpf;
+use super::control::Command;
+use super::control::Control;
+use super::control::Sampling;
+use super::control::Schedule;
 use super::describe;
 use super::describe::Sent;
 use super::hop::Places;
@@ -108,6 +112,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
     let mut output = Output::create(&config.output).map_err(|it| output_error(config, it))?;
+    let control = config.control.as_ref().map(Control::open).transpose();
+    let control = control.map_err(|(path, source)| Error::Control { path, source })?;
     if let Some(level) = config.compression {
         let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
         output.squeeze(squeezer.map_err(|source| Error::Compression { level, source })?);
@@ -158,6 +164,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         counting,
         sent: Sent::default(),
         n_too_long: 0,
+        control,
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -203,8 +210,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         session.begin(&mut output, &head);
     }
     tracing::debug!(head_bytes = head.len(), "began");
-    let stopped_by = session.run(&mut output, workload.as_mut(), who.watched);
-    Ok(session.finish(output, workload, sideband, stopped_by))
+    let end = session.run(&mut output, workload.as_mut(), who.watched);
+    Ok(session.finish(output, workload, sideband, end))
 }
 
 /// Opens what is to be recorded, and the rings that it is written to.
@@ -316,6 +323,25 @@ pub(super) struct Session<'a> {
     sent: Sent,
     /// How many features no record of a pipe has room for.
     n_too_long: u64,
+    control: Option<Control>,
+}
+
+/// What ended a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// There is nothing more to record.
+    Over,
+    /// Somebody, or a limit, by this signal if it was one: the command is to end, too.
+    Asked(Option<Signal>),
+}
+
+/// Whether a recording goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// It does.
+    GoOn,
+    /// It ends.
+    Stop,
 }
 
 impl Session<'_> {
@@ -389,54 +415,93 @@ impl Session<'_> {
         }
     }
 
-    /// Round after round; returns the signal that ended it, if one did.
+    /// Round after round; returns what ended it.
     fn run(
         &mut self,
         output: &mut Output,
         mut workload: Option<&mut Workload>,
         mut watched: Watched,
-    ) -> Option<Signal> {
-        let delay = Some(self.config.delay).filter(|it| !it.is_zero());
-        // Beyond the end of the clock is never.
-        let mut begins = delay.and_then(|it| Instant::now().checked_add(it));
+    ) -> End {
+        let mut schedule = Schedule::new(&self.config.delay);
+        let start = Instant::now();
         loop {
             let n_bytes = self.round(output);
             self.write_found(output);
             if output.failed().is_some() || watched.are_gone() {
-                return None;
+                return End::Over;
             }
-            if begins.is_some_and(|at| at <= Instant::now()) {
-                begins = None;
-                if let Err(error) = self.enable() {
-                    tracing::debug!(%error, "begin to sample");
-                    return None;
+            if self.config.max_bytes.is_some_and(|it| it <= output.len()) {
+                return End::Asked(None);
+            }
+            if let Some(sampling) = schedule.take(start.elapsed()) {
+                self.turn(sampling, None);
+            }
+            for command in self.control.as_mut().map(Control::take).unwrap_or_default() {
+                if self.obey(&command) == Then::Stop {
+                    return End::Asked(None);
                 }
             }
             // Whoever sleeps while records come has to wait for a CPU each time. So the rings are
             // drained again while there is much; signals and ends are looked at in between.
             let is_busy = MUCH <= n_bytes;
-            let until = if is_busy { Some(Instant::now()) } else { begins };
+            // Beyond the end of the clock is never.
+            let next = schedule.next().and_then(|it| start.checked_add(it));
+            let until = if is_busy { Some(Instant::now()) } else { next };
             if !is_busy {
                 output.note_len();
             }
+            let control = self.control.as_ref().and_then(Control::poll_at);
+            let (signals, opened) = (&self.signals, &self.opened);
             let waited =
-                watch::wait(&self.signals, &self.opened, &mut self.rings, &mut watched, until);
+                watch::wait(signals, opened, &mut self.rings, &mut watched, control, until);
             if let Err(refused) = waited {
                 tracing::debug!(%refused, "wait");
-                return None;
+                return End::Over;
             }
             while let Ok(Some(came)) = self.signals.next() {
                 match came {
-                    Came::Stop(signal) => return Some(signal),
+                    Came::Stop(signal) => return End::Asked(Some(signal)),
                     Came::Child => {
                         let ended = workload.as_deref_mut().map(Workload::ended);
                         if matches!(ended, Some(Ok(Some(_)) | Err(_))) {
-                            return None;
+                            return End::Over;
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Turns sampling on or off, of the event `name` or of all. Returns whether there is such a one.
+    fn turn(&mut self, sampling: Sampling, name: Option<&str>) -> bool {
+        let is_meant = |it: &&Opened<EventFd>| {
+            it.role == Role::Sampling && name.is_none_or(|name| it.name == name)
+        };
+        let mut found = false;
+        for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {
+            found = true;
+            let turned = if sampling == Sampling::On { fd.enable() } else { fd.disable() };
+            if let Err(refused) = turned {
+                // Of a task that is gone there is nothing to sample.
+                tracing::debug!(%refused, ?sampling, "turn");
+            }
+        }
+        found
+    }
+
+    /// Does what somebody wants, and says so.
+    fn obey(&mut self, command: &Command) -> Then {
+        tracing::debug!(?command, "control");
+        let is_done = match command {
+            Command::Turn(sampling, name) => self.turn(*sampling, name.as_deref()),
+            Command::Ping | Command::Stop => true,
+            Command::Unknown(_) => false,
+        };
+        // Whoever waits for an answer learns by its lack that nothing was done.
+        if let Some(control) = self.control.as_mut().filter(|_| is_done) {
+            control.acknowledge();
+        }
+        if *command == Command::Stop { Then::Stop } else { Then::GoOn }
     }
 
     fn round(&mut self, output: &mut Output) -> usize {
@@ -450,7 +515,7 @@ impl Session<'_> {
         mut output: Output,
         workload: Option<Workload>,
         sideband: Option<Sideband>,
-        stopped_by: Option<Signal>,
+        end: End,
     ) -> Summary {
         for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
             for (_, fd) in &event.instances {
@@ -510,8 +575,9 @@ impl Session<'_> {
         // Where the disk is full the command is not to blame, and goes on; where nobody reads any
         // more, all of this was for that reader.
         let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
-        let command = workload.and_then(|it| self.end(it, is_unread || stopped_by.is_some()));
+        let command = workload.and_then(|it| self.end(it, is_unread || end != End::Over));
         let (tally, tracepoints) = (self.tally, found.tracepoints);
+        let stopped_by = if let End::Asked(signal) = end { signal } else { None };
         Summary { tally, bytes, elapsed, command, stopped_by, failed, bpf, tracepoints }
     }
 

@@ -1,6 +1,7 @@
 //! Waiting: for records, for signals, and for the end of whoever is watched.
 
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use std::time::Instant;
@@ -86,6 +87,7 @@ pub(super) fn wait(
     opened: &[Opened<EventFd>],
     rings: &mut [CpuRing],
     watched: &mut Watched,
+    control: Option<BorrowedFd<'_>>,
     until: Option<Instant>,
 ) -> Result<(), Refused> {
     let mut timeout = until.map(|it| it.saturating_duration_since(Instant::now()));
@@ -104,6 +106,7 @@ pub(super) fn wait(
             fds.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
         }
     }
+    fds.extend(control.map(|it| PollFd::new(it, PollFlags::POLLIN)));
     let first_ring = fds.len();
     let mut polled = Vec::new();
     for (at, ring) in rings.iter().enumerate() {

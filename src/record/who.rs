@@ -11,6 +11,7 @@ use crate::units::Tid;
 
 use super::Error;
 use super::config::Config;
+use super::config::Delay;
 use super::config::Events;
 use super::config::Rate;
 use super::config::Target;
@@ -114,7 +115,7 @@ pub(super) fn request(
     settings: &Settings,
     notes: &mut Vec<Note>,
 ) -> Request {
-    let is_late = !config.delay.is_zero();
+    let is_late = config.delay != Delay::None;
     let start = match (&config.target, is_late) {
         (Target::Workload, false) => Start::AtExec,
         (Target::Workload, true) => Start::AfterExec,

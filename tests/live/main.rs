@@ -5,6 +5,7 @@
 mod churn;
 #[cfg(test)]
 mod compressing;
+mod control;
 mod demo;
 mod doctor;
 #[cfg(test)]

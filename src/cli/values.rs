@@ -1,0 +1,126 @@
+//! Words of `record`'s command line as values.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::record::ControlBy;
+use crate::record::Delay;
+use crate::units::LocalTime;
+
+/// `-D`: milliseconds, `-1`, or windows such as `10-20,30-40`.
+pub(super) fn delay(text: &str) -> Result<Delay, String> {
+    let bad = || {
+        format!(
+            "`{text}` is neither a number of milliseconds, nor `-1`, nor windows such as `10-20,30-40`"
+        )
+    };
+    let ms = |text: &str| text.trim().parse().map(Duration::from_millis).map_err(|_| bad());
+    if text == "-1" {
+        return Ok(Delay::Forever);
+    }
+    if !text.contains('-') {
+        let delay = ms(text)?;
+        return Ok(if delay.is_zero() { Delay::None } else { Delay::For(delay) });
+    }
+    let mut windows: Vec<(Duration, Duration)> = Vec::new();
+    for window in text.split(',') {
+        let (from, until) = window.split_once('-').ok_or_else(bad)?;
+        let (from, until) = (ms(from)?, ms(until)?);
+        if until <= from || windows.last().is_some_and(|it| from < it.1) {
+            return Err(format!("the windows of `{text}` do not follow one another"));
+        }
+        windows.push((from, until));
+    }
+    Ok(Delay::Windows(windows))
+}
+
+/// `--control`: `fifo:PATH[,PATH]` or `fd:N[,N]`.
+pub(super) fn control(text: &str) -> Result<ControlBy, String> {
+    let bad = || format!("`{text}` is neither `fifo:PATH[,PATH]` nor `fd:N[,N]`");
+    let (kind, places) = text.split_once(':').ok_or_else(bad)?;
+    let (commands, answers) = match places.split_once(',') {
+        Some((commands, answers)) => (commands, Some(answers)),
+        None => (places, None),
+    };
+    let place = |place: &str| match kind {
+        "fifo" if !place.is_empty() => Ok(PathBuf::from(place)),
+        "fd" => {
+            let fd: u32 = place.parse().map_err(|_| bad())?;
+            Ok(PathBuf::from(format!("/proc/self/fd/{fd}")))
+        }
+        _ => Err(bad()),
+    };
+    Ok(ControlBy { commands: place(commands)?, answers: answers.map(place).transpose()? })
+}
+
+/// A number of bytes, or of units of them: `B`, `K`, `M`, `G`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no size, as `512M`");
+    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "B" | "b" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(unit).filter(|it| *it != 0).ok_or_else(bad)
+}
+
+/// What is appended to a file's name: `.YYYYMMDDhhmmss` and hundredths of a second.
+pub(super) fn stamp(time: &LocalTime, hundredths: u32) -> String {
+    let LocalTime { year, month, day, weekday: _, hour, minute, second } = time;
+    format!(".{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_delay_is_a_time_or_windows_or_none() {
+        assert_eq!(delay("0"), Ok(Delay::None));
+        assert_eq!(delay("100"), Ok(Delay::For(ms(100))));
+        assert_eq!(delay("-1"), Ok(Delay::Forever));
+        let windows = vec![(ms(10), ms(20)), (ms(30), ms(40))];
+        assert_eq!(delay("10-20,30-40"), Ok(Delay::Windows(windows)));
+        for text in ["", "x", "-2", "10-", "20-10", "10-20,15-30", "10-20,", "99999999999999999999"]
+        {
+            assert!(delay(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn control_is_by_paths_or_descriptors() {
+        let by = |commands: &str, answers: Option<&str>| ControlBy {
+            commands: PathBuf::from(commands),
+            answers: answers.map(PathBuf::from),
+        };
+        assert_eq!(control("fifo:/a"), Ok(by("/a", None)));
+        assert_eq!(control("fifo:/a,b"), Ok(by("/a", Some("b"))));
+        assert_eq!(control("fd:5,7"), Ok(by("/proc/self/fd/5", Some("/proc/self/fd/7"))));
+        for text in ["", "fd:", "fd:x", "fifo:", "fifo:a,", "pipe:1", "fd:-1"] {
+            assert!(control(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_is_in_bytes() {
+        assert_eq!((size("512"), size("2K"), size("3M")), (Ok(512), Ok(2048), Ok(3 << 20)));
+        for text in ["", "0", "M", "3X", "-1", "99999999999999999999", "99999999999G"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_sorts_as_time_does() {
+        let (year, month, day, weekday) = (2026, 1, 2, 5);
+        let time = LocalTime { year, month, day, weekday, hour: 3, minute: 4, second: 5 };
+        assert_eq!(stamp(&time, 6), ".2026010203040506");
+    }
+}

@@ -1,0 +1,244 @@
+//! What turns sampling on and off while a recording runs: a schedule, and commands of somebody else.
+
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::config::Delay;
+
+/// Whether events sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sampling {
+    /// They do.
+    On,
+    /// They do not.
+    Off,
+}
+
+/// When sampling is to be turned on and off, in the time since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Schedule {
+    /// The latest first.
+    left: Vec<(Duration, Sampling)>,
+}
+
+impl Schedule {
+    pub(super) fn new(delay: &Delay) -> Self {
+        let mut left: Vec<_> = match delay {
+            Delay::None | Delay::Forever => Vec::new(),
+            Delay::For(time) => vec![(*time, Sampling::On)],
+            Delay::Windows(windows) => {
+                let both =
+                    |it: &(Duration, Duration)| [(it.0, Sampling::On), (it.1, Sampling::Off)];
+                windows.iter().flat_map(both).collect()
+            }
+        };
+        left.reverse();
+        Self { left }
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.left.last().map(|(at, _)| *at)
+    }
+
+    /// What is to be done by `now`, all earlier things left behind.
+    pub(super) fn take(&mut self, now: Duration) -> Option<Sampling> {
+        let mut due = None;
+        while let Some((_, sampling)) = self.left.pop_if(|(at, _)| *at <= now) {
+            due = Some(sampling);
+        }
+        due
+    }
+}
+
+/// Where commands come from and answers go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlBy {
+    /// A fifo, or an inherited descriptor by its path in `/proc/self/fd`.
+    pub commands: PathBuf,
+    /// The same for answers; `None` for none.
+    pub answers: Option<PathBuf>,
+}
+
+/// What somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Sampling turned on or off, of one event or all.
+    Turn(Sampling, Option<String>),
+    /// The recording to end.
+    Stop,
+    /// An answer.
+    Ping,
+    /// Something that is not known.
+    Unknown(String),
+}
+
+impl Command {
+    /// Of one line, as in perf-record(1) under `--control`.
+    fn parse(line: &str) -> Self {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let name = || Some(rest.trim().to_owned()).filter(|it| !it.is_empty());
+        match word {
+            "enable" => Self::Turn(Sampling::On, name()),
+            "disable" => Self::Turn(Sampling::Off, name()),
+            "stop" => Self::Stop,
+            "ping" => Self::Ping,
+            _ => Self::Unknown(line.to_owned()),
+        }
+    }
+}
+
+/// The longest line of commands, in bytes; what is longer is no command.
+const LINE_MAX: usize = 4096;
+
+/// Somebody who commands.
+#[derive(Debug)]
+pub(super) struct Control {
+    commands: File,
+    answers: Option<File>,
+    line: Vec<u8>,
+    /// Whether nobody is left to command.
+    has_ended: bool,
+}
+
+impl Control {
+    /// Opens both ends.
+    ///
+    /// # Errors
+    ///
+    /// Which one could not be opened, and why.
+    pub(super) fn open(by: &ControlBy) -> Result<Self, (PathBuf, io::Error)> {
+        // A fifo opened for both does not end with the first who wrote to it.
+        let fifo = |path: &Path| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+            options.open(path).map_err(|error| (path.to_owned(), error))
+        };
+        let commands = fifo(&by.commands)?;
+        let answers = by.answers.as_deref().map(fifo).transpose()?;
+        Ok(Self { commands, answers, line: Vec::new(), has_ended: false })
+    }
+
+    /// What to poll, as long as there is something to come.
+    pub(super) fn poll_at(&self) -> Option<BorrowedFd<'_>> {
+        (!self.has_ended).then(|| self.commands.as_fd())
+    }
+
+    /// The commands that have come.
+    pub(super) fn take(&mut self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let mut buffer = [0; 512];
+        loop {
+            let n = match (&self.commands).read(&mut buffer) {
+                Ok(0) => {
+                    self.has_ended = true;
+                    return commands;
+                }
+                Ok(n) => n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.has_ended = error.kind() != io::ErrorKind::WouldBlock;
+                    return commands;
+                }
+            };
+            for &byte in buffer.iter().take(n) {
+                // perf ends a line by either.
+                if byte == b'\n' || byte == 0 {
+                    let line = String::from_utf8_lossy(&self.line).trim().to_owned();
+                    self.line.clear();
+                    if !line.is_empty() {
+                        commands.push(Command::parse(&line));
+                    }
+                } else if self.line.len() < LINE_MAX {
+                    self.line.push(byte);
+                }
+            }
+        }
+    }
+
+    /// Answers that a command was done.
+    pub(super) fn acknowledge(&mut self) {
+        if let Some(answers) = &mut self.answers
+            && let Err(error) = answers.write_all(b"ack\n")
+        {
+            tracing::debug!(%error, "answer a command");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn windows_turn_sampling_on_and_off_and_what_is_late_is_done_once() {
+        let windows = vec![(ms(10), ms(20)), (ms(30), ms(40))];
+        let mut schedule = Schedule::new(&Delay::Windows(windows));
+        assert_eq!((schedule.next(), schedule.take(ms(9))), (Some(ms(10)), None));
+        assert_eq!(schedule.take(ms(12)), Some(Sampling::On));
+        assert_eq!(schedule.next(), Some(ms(20)));
+        assert_eq!(schedule.take(ms(35)), Some(Sampling::On));
+        assert_eq!(schedule.take(ms(99)), Some(Sampling::Off));
+        assert_eq!((schedule.next(), schedule.take(ms(100))), (None, None));
+    }
+
+    #[test]
+    fn a_delay_begins_once_and_one_without_end_never() {
+        let mut schedule = Schedule::new(&Delay::For(ms(5)));
+        assert_eq!(schedule.take(ms(5)), Some(Sampling::On));
+        assert_eq!(schedule.next(), None);
+        assert_eq!(Schedule::new(&Delay::Forever).next(), None);
+        assert_eq!(Schedule::new(&Delay::None).next(), None);
+    }
+
+    #[test]
+    fn commands_come_in_lines_and_are_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["commands", "answers"] {
+            nix::unistd::mkfifo(&path(name), Mode::S_IRWXU).unwrap();
+        }
+        let by = ControlBy { commands: path("commands"), answers: Some(path("answers")) };
+        let mut control = Control::open(&by).unwrap();
+        assert_eq!(control.take(), []);
+        let mut writer = OpenOptions::new().write(true).open(path("commands")).unwrap();
+        writer.write_all(b"enable\ndisable cpu-clock\npi").unwrap();
+        let want = [
+            Command::Turn(Sampling::On, None),
+            Command::Turn(Sampling::Off, Some("cpu-clock".to_owned())),
+        ];
+        assert_eq!(control.take(), want);
+        writer.write_all(b"ng\0stop\nwhat now\n").unwrap();
+        let want = [Command::Ping, Command::Stop, Command::Unknown("what now".to_owned())];
+        assert_eq!(control.take(), want);
+        control.acknowledge();
+        let mut answer = [0; 8];
+        let n = control.answers.as_ref().unwrap().read(&mut answer).unwrap();
+        assert_eq!(&answer[..n], b"ack\n");
+        drop(writer);
+        assert_eq!(control.take(), []);
+        assert!(control.poll_at().is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let by = ControlBy { commands: PathBuf::from("/nonexistent/fifo"), answers: None };
+        let (path, error) = Control::open(&by).unwrap_err();
+        assert_eq!((path, error.kind()), (by.commands, io::ErrorKind::NotFound));
+    }
+}
