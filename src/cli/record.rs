@@ -40,6 +40,7 @@ use crate::record::Summary;
 use crate::record::Target;
 use crate::sys::clock::local_time;
 use crate::sys::ring::page_len;
+use crate::sys::spawn::Ended;
 use crate::units::Cpu;
 use crate::units::Pid;
 use crate::units::Tid;
@@ -194,7 +195,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         tell_summary(&summary, &config.output);
     }
-    let status = summary.command.map_or(0, |it| it.shell_status());
+    let status = summary.command.map_or(0, Ended::shell_status);
     match args.fail_on_loss {
         Some(limit) if status == 0 => on_loss(&summary, limit)?,
         _ => {}
