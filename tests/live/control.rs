@@ -26,7 +26,7 @@ fn record(recording: &Path, args: &[&str], seconds: &str) -> Command {
 /// The times of the samples, in seconds.
 fn times(recording: &Path) -> Vec<f64> {
     let text = stdout_of(bpfperf().args(["script", "-F", "time", "-i"]).arg(recording));
-    text.lines().map(|it| it.trim().trim_end_matches(':').parse().unwrap()).collect()
+    text.lines().map(|it| it.trim().trim_end_matches(':').parse().expect("a time")).collect()
 }
 
 #[test]
