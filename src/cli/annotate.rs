@@ -197,6 +197,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
+        } else if chosen.is_empty() {
+            message::warn("no sample that is to be shown lies in a function with a name");
         }
         tell_missing(&missing, &show.context.totals);
     }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agreement;
 #[cfg(test)]
+mod annotate;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod bpf_info;

@@ -47,12 +47,13 @@ use bpfperf::symbols::PerfMap;
 use bpfperf::units::BuildId;
 use bpfperf::units::Pid;
 
+use crate::annotate::annotate;
 use crate::fixture::FIXTURES;
 use crate::fixture::Fixture;
 use crate::swap::swap;
 
 /// A machine that knows no names, so that a run depends on the recording alone.
-struct NoNames;
+pub(crate) struct NoNames;
 
 impl Sources for NoNames {
     fn elf(&self, path: &Path, _: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
@@ -82,7 +83,7 @@ impl Sources for NoNames {
     }
 }
 
-/// Reads `bytes` in every way that there is: header, script, report.
+/// Reads `bytes` in every way that there is: header, script, report, annotate.
 fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     let input: &dyn ReadAt = &bytes;
     let recording = Recording::open(input)?;
@@ -142,6 +143,7 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     let style = bill::Style { has_comments: true, has_details: true, ..bill::Style::default() };
     bill::write(&mut sink(), &source, &style)?;
     bill::json(&source)?;
+    annotate(&recording, &index, &names, &programs, &resolved);
     Ok(())
 }
 

@@ -11,6 +11,8 @@ mod doctor;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod lines;
+#[cfg(test)]
 mod loading;
 #[cfg(test)]
 mod naming;

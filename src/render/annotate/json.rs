@@ -12,6 +12,7 @@ use crate::perfdata::bpf_info::ProgInfo;
 use crate::profile::AnnotatedInstruction;
 use crate::profile::Weight;
 use crate::replay::resolved::Dso;
+use crate::replay::resolved::EventInfo;
 use crate::symbols::CodeLine;
 use crate::symbols::CodeLines;
 use crate::symbols::Flow;
@@ -21,6 +22,7 @@ use crate::units::Addr;
 use super::Context;
 use super::Function;
 use super::Missing;
+use super::Share;
 use super::Style;
 use super::bytes_in_hex;
 
@@ -36,20 +38,29 @@ const VERSION: u32 = 1;
 pub fn json<'f>(
     out: &mut dyn Write,
     functions: impl Iterator<Item = Function<'f>>,
-    missing: &[Missing<'_>],
+    missing: &'f [Missing<'f>],
     context: &'f Context<'f>,
     style: &'f Style,
 ) -> io::Result<()> {
     let functions = functions.map(|function| FunctionObject { function, context, style });
-    let events = context.events.iter().zip(&context.totals);
+    let events = with_samples(context.events, context);
+    let event = |(it, total): (&'f EventInfo, Weight)| EventObject {
+        name: &it.name,
+        samples: total.n_samples,
+        period: total.period,
+    };
+    let without_code = |it: &'f Missing<'f>| MissingObject {
+        name: it.name,
+        module: it.dso.map(module),
+        parts: parts(&it.totals, context),
+        because: it.because.to_string(),
+    };
     let document = Document {
         schema: "bpfperf.annotate",
         version: VERSION,
-        events: events
-            .map(|(it, total)| EventObject { name: &it.name, total: total.into() })
-            .collect(),
+        events: events.map(event).collect(),
         functions: Sequence(Cell::new(Some(functions))),
-        missing: missing.iter().map(MissingObject::new).collect(),
+        missing: missing.iter().map(without_code).collect(),
     };
     serde_json::to_writer(&mut *out, &document)?;
     writeln!(out)
@@ -77,43 +88,42 @@ impl<I: Iterator<Item: Serialize>> Serialize for Sequence<I> {
 #[derive(Serialize)]
 struct EventObject<'a> {
     name: &'a str,
-    #[serde(flatten)]
-    total: WeightObject,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct WeightObject {
     samples: u64,
     period: u64,
 }
 
-impl From<&Weight> for WeightObject {
-    fn from(weight: &Weight) -> Self {
-        Self { samples: weight.n_samples, period: weight.period }
-    }
+/// A number of samples, and their share of the event's, by period.
+#[derive(Clone, Copy, Serialize)]
+struct Part {
+    samples: u64,
+    period: u64,
+    percent: f64,
 }
 
-fn weights(list: &[Weight]) -> Vec<WeightObject> {
-    list.iter().map(WeightObject::from).collect()
+/// The events with samples: their parts alone are shown.
+fn with_samples<'t, T>(
+    list: &'t [T],
+    context: &'t Context<'_>,
+) -> impl Iterator<Item = (&'t T, Weight)> {
+    list.iter().zip(context.totals.iter().copied()).filter(|(_, total)| total.n_samples != 0)
+}
+
+/// The parts of the events, in their order.
+fn parts(weights: &[Weight], context: &Context<'_>) -> Vec<Part> {
+    let part = |(weight, total): (&Weight, Weight)| Part {
+        samples: weight.n_samples,
+        period: weight.period,
+        percent: Share::GlobalPeriod.percent(*weight, *weight, total),
+    };
+    with_samples(weights, context).map(part).collect()
 }
 
 #[derive(Serialize)]
 struct MissingObject<'a> {
     name: &'a str,
     module: Option<&'a str>,
-    totals: Vec<WeightObject>,
+    parts: Vec<Part>,
     because: String,
-}
-
-impl<'a> MissingObject<'a> {
-    fn new(missing: &'a Missing<'_>) -> Self {
-        Self {
-            name: missing.name,
-            module: missing.dso.map(module),
-            totals: weights(&missing.totals),
-            because: missing.because.to_string(),
-        }
-    }
 }
 
 fn module(dso: &Dso) -> &str {
@@ -142,10 +152,10 @@ struct FunctionBody<'a, I> {
     module: Option<&'a str>,
     program: Option<ProgramObject<'a>>,
     machine: &'static str,
-    address: Hex,
-    length: usize,
+    addr: Hex,
+    len: usize,
     lines: Option<&'static str>,
-    totals: Vec<WeightObject>,
+    parts: Vec<Part>,
     instructions: Sequence<I>,
 }
 
@@ -164,14 +174,11 @@ struct ProgramObject<'a> {
 #[derive(Serialize)]
 struct InstructionObject<'a> {
     offset: u64,
-    address: Hex,
+    addr: Hex,
     bytes: String,
     text: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    weights: Option<Vec<WeightObject>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Vec<Part>>,
     line: Option<LineObject<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<TargetObject>,
 }
 
@@ -180,17 +187,14 @@ struct LineObject<'a> {
     file: Cow<'a, str>,
     line: u32,
     column: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
 }
 
 #[derive(Serialize)]
 struct TargetObject {
     kind: &'static str,
-    address: Hex,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    addr: Hex,
     symbol: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
 }
 
@@ -207,14 +211,14 @@ impl Serialize for FunctionObject<'_> {
                 Machine::X86_64 => "x86_64",
                 Machine::X86 => "i386",
             },
-            address: Hex(code.start),
-            length: code.bytes.len(),
+            addr: Hex(code.start),
+            len: code.bytes.len(),
             lines: match code.lines {
                 CodeLines::None => None,
                 CodeLines::Bpf { .. } => Some("btf"),
                 CodeLines::Dwarf(_) => Some("dwarf"),
             },
-            totals: weights(&function.annotated.samples.totals),
+            parts: parts(&function.annotated.samples.totals, context),
             instructions: Sequence(Cell::new(Some(rows.map(|row| Row {
                 annotated: row,
                 of: self,
@@ -250,22 +254,22 @@ struct Row<'a> {
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { annotated, of, context } = self;
-        let AnnotatedInstruction { instruction, weights: fell, line } = annotated;
+        let AnnotatedInstruction { instruction, weights, line } = annotated;
         let target = |kind, addr| {
             let found = of.function.target(addr, context);
             TargetObject {
                 kind,
-                address: Hex(addr),
+                addr: Hex(addr),
                 offset: found.as_ref().map(|it| it.offset),
                 symbol: found.map(|it| it.name),
             }
         };
         let body = InstructionObject {
             offset: instruction.addr - of.function.annotated.code.start,
-            address: Hex(instruction.addr),
+            addr: Hex(instruction.addr),
             bytes: bytes_in_hex(of.function.annotated.bytes(instruction), ""),
             text: &instruction.text,
-            weights: fell.as_deref().map(weights),
+            parts: weights.as_ref().map(|it| parts(it, context)),
             line: line.as_ref().map(|it| self.line(it)),
             target: match (instruction.flow, instruction.refers_to) {
                 (Flow::Jump(Some(addr)), _) => Some(target("jump", addr)),
