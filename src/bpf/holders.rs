@@ -69,11 +69,8 @@ impl Holders {
     /// Looks at the descriptors of all processes but this one, as long as `has_time` says so; each
     /// descriptor takes some microseconds.
     ///
-    /// `program_of` is the program that a link attaches.
-    pub(super) fn walk(
-        program_of: &dyn Fn(u32) -> Option<u32>,
-        has_time: &dyn Fn() -> bool,
-    ) -> Self {
+    /// `programs_of` are those that a link attaches whose descriptor does not say.
+    pub(super) fn walk(programs_of: &dyn Fn(u32) -> Vec<u32>, has_time: &dyn Fn() -> bool) -> Self {
         let mut this = Self::default();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else {
@@ -83,7 +80,7 @@ impl Holders {
                 continue;
             }
             if has_time() {
-                this.look_at(pid, &entry.path(), program_of);
+                this.look_at(pid, &entry.path(), programs_of);
             } else {
                 this.n_skipped += 1;
             }
@@ -92,7 +89,7 @@ impl Holders {
     }
 
     /// Looks at one process; one that is gone holds nothing.
-    fn look_at(&mut self, pid: i32, folder: &Path, program_of: &dyn Fn(u32) -> Option<u32>) {
+    fn look_at(&mut self, pid: i32, folder: &Path, programs_of: &dyn Fn(u32) -> Vec<u32>) {
         let mut found = BTreeSet::new();
         for entry in fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
             let Ok(what) = fs::read_link(entry.path()) else { continue };
@@ -104,7 +101,9 @@ impl Holders {
                 let info = fs::read_to_string(folder.join("fdinfo").join(&number));
                 match parse_fdinfo(&info.unwrap_or_default()) {
                     Some(Held::Program(id)) => _ = found.insert((id, "prog")),
-                    Some(Held::Link(id, 0)) => found.extend(program_of(id).map(|it| (it, "link"))),
+                    Some(Held::Link(id, 0)) => {
+                        found.extend(programs_of(id).into_iter().map(|it| (it, "link")));
+                    }
                     Some(Held::Link(_, id)) => _ = found.insert((id, "link")),
                     // Whoever has a map alone does not keep a program.
                     Some(Held::Map(_)) | None => {}

@@ -15,7 +15,11 @@ use nix::errno::Errno;
 use super::holders::Holders;
 use super::holders::Pins;
 use super::links::Link;
+use super::links::Target;
 use super::maps::Maps;
+use super::operations;
+use super::operations::Operation;
+use super::operations::OpsMaps;
 use super::targets::Targets;
 use super::tracepoints;
 use super::tracepoints::OnTracepoint;
@@ -44,6 +48,7 @@ pub struct Survey {
     told: HashMap<(u32, u64), ProgramState>,
     maps: Maps,
     targets: Targets,
+    ops_maps: OpsMaps,
 }
 
 /// How much a look takes in.
@@ -79,17 +84,33 @@ impl Survey {
         self.last_program = programs.last().map_or(self.last_program, |it| it.id);
         self.programs = programs.into_iter().map(|it| (it.id, it)).collect();
         let links = self.walk_links();
+        let operations = self.walk_operations();
         if depth == Depth::Holders && !self.programs.is_empty() {
-            let by_id: BTreeMap<u32, u32> = links.iter().map(|it| (it.id, it.prog_id)).collect();
-            let program_of = |id| by_id.get(&id).copied().filter(|it| *it != 0);
+            let programs_of = |id| {
+                let of_link = links.iter().filter(|it| it.id == id);
+                of_link.flat_map(|it| programs_of(it, &operations)).collect()
+            };
             self.pins = Pins::walk();
-            self.holders = Holders::walk(&program_of, has_time);
+            self.holders = Holders::walk(&programs_of, has_time);
         }
         self.of_programs.clear();
-        for link in links {
-            let mut state = self.state_of(&link);
+        for link in &links {
+            let mut state = self.state_of(link);
             state.pins = self.pins.of_links.get(&link.id).cloned().unwrap_or_default();
-            self.of_programs.entry(link.prog_id).or_default().push(state);
+            if link.prog_id != 0 {
+                self.of_programs.entry(link.prog_id).or_default().push(state);
+                continue;
+            }
+            for operation in operations.iter().filter(|it| is_of(link, it)) {
+                let state = LinkState { target: Some(operation.target.clone()), ..state.clone() };
+                self.of_programs.entry(operation.prog_id).or_default().push(state);
+            }
+        }
+        // A map of operations can be registered without a link.
+        for operation in operations.iter().filter(|it| !links.iter().any(|link| is_of(link, it))) {
+            let (kind, target) = ("struct_ops".to_owned(), Some(operation.target.clone()));
+            let state = LinkState { kind, target, ..LinkState::default() };
+            self.of_programs.entry(operation.prog_id).or_default().push(state);
         }
         for (program, links) in self.holders.without_link.clone() {
             for link in links {
@@ -163,6 +184,25 @@ impl Survey {
         links
     }
 
+    /// The programs that implement operations of the kernel.
+    fn walk_operations(&mut self) -> Vec<Operation> {
+        let Self { programs, targets, ops_maps, .. } = self;
+        let is_program =
+            |id| programs.get(&id).is_some_and(|it| it.kind == raw::BPF_PROG_TYPE_STRUCT_OPS);
+        let Some(first) = programs.values().find(|it| is_program(it.id)) else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (id, map) in ops_maps.walk() {
+            // Before Linux 6.9 maps do not say which BTF it is; there it is the kernel's own.
+            let btf_id = if map.btf_id == 0 { first.attach_btf_obj_id } else { map.btf_id };
+            if let Some(btf) = targets.btf(btf_id) {
+                all.extend(operations::operations(id, &map, btf, &is_program));
+            }
+        }
+        all
+    }
+
     fn state_of(&mut self, link: &Link) -> LinkState {
         let program = self.programs.get(&link.prog_id);
         let btf_id = program.map_or(0, |it| it.attach_btf_obj_id);
@@ -177,6 +217,20 @@ impl Survey {
             pins: Vec::new(),
         }
     }
+}
+
+/// Whether `link` registers the map that `operation` is in.
+fn is_of(link: &Link, operation: &Operation) -> bool {
+    link.kind == raw::BPF_LINK_TYPE_STRUCT_OPS
+        && link.target == Target::Map { id: operation.map_id }
+}
+
+/// The programs that a link attaches.
+fn programs_of(link: &Link, operations: &[Operation]) -> Vec<u32> {
+    if link.prog_id != 0 {
+        return vec![link.prog_id];
+    }
+    operations.iter().filter(|it| is_of(link, it)).map(|it| it.prog_id).collect()
 }
 
 /// The counters of all programs that are loaded, by rising id.

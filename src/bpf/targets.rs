@@ -69,6 +69,11 @@ impl Targets {
         })
     }
 
+    /// The BTF object `id`, the kernel's own included.
+    pub(super) fn btf(&mut self, id: u32) -> Option<&Btf> {
+        self.btfs.entry(id).or_insert_with(|| Object::fetch(id)).btf.as_ref()
+    }
+
     /// The function `type_id` of the BTF object `btf_id`. Where that is a program's, `object_id` is
     /// the id of the program.
     ///

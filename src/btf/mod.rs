@@ -7,11 +7,13 @@
 //!
 //! Sources: `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h` of Linux.
 
+mod fields;
 #[cfg(test)]
 pub(crate) mod testing;
 mod types;
 mod value;
 
+pub use fields::Field;
 pub use types::Btf;
 pub use types::Variable;
 pub(crate) use value::cut;

@@ -122,6 +122,76 @@ pub fn link_info(link: BorrowedFd<'_>) -> Result<LinkInfo, Errno> {
     Ok(LinkInfo { info: bytes_of(&asked, len), name })
 }
 
+/// A map of operations of the kernel (`struct_ops`), as programs implement them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpsMap {
+    /// Its name, cut by the kernel to 15 bytes.
+    pub name: Vec<u8>,
+    /// The kernel's BTF object that describes its value.
+    pub btf_id: u32,
+    /// The type of its value there.
+    pub value_type_id: u32,
+    /// Its value, in which the ids of programs stand for functions; all zero while it is not in use.
+    pub value: Vec<u8>,
+}
+
+/// The most bytes of such a value: far more than any struct of callbacks has.
+const OPS_MAX_BYTES: u32 = 1 << 20;
+
+/// The id of the first map after `id`, or `None` at the end of the list.
+///
+/// # Errors
+///
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn next_map_id(id: u32) -> Result<Option<u32>, Errno> {
+    let mut next = 0;
+    // SAFETY: `next` outlives the call, which writes one `u32` there.
+    let ret = unsafe { raw::bpf_map_get_next_id(id, &raw mut next) };
+    match check(ret) {
+        Ok(_) => Ok(Some(next)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The map if it is one of operations of the kernel, else `None`.
+///
+/// Source: `bpf_struct_ops_map_sys_lookup_elem()` in `kernel/bpf/bpf_struct_ops.c`.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn ops_map(map: BorrowedFd<'_>) -> Result<Option<OpsMap>, Errno> {
+    let mut info = raw::bpf_map_info::default();
+    let mut len = super::bpf::size_of_u32(&info);
+    // SAFETY: `info` is `len` bytes of plain integers without pointers that the kernel follows,
+    // and both outlive the call.
+    let ret = unsafe { raw::bpf_map_get_info_by_fd(map.as_raw_fd(), &raw mut info, &raw mut len) };
+    check(ret)?;
+    if info.type_ != raw::BPF_MAP_TYPE_STRUCT_OPS || OPS_MAX_BYTES < info.value_size {
+        return Ok(None);
+    }
+    let mut value = vec![0_u8; usize::try_from(info.value_size).map_err(|_| Errno::ERANGE)?];
+    let key = 0_u32;
+    // SAFETY: a map of this type has one key of 4 bytes, and the kernel writes its value's length,
+    // which is that of `value`: a descriptor stays that of one map, whose lengths do not change.
+    let ret = unsafe {
+        raw::bpf_map_lookup_elem(
+            map.as_raw_fd(),
+            (&raw const key).cast::<c_void>(),
+            value.as_mut_ptr().cast::<c_void>(),
+        )
+    };
+    check(ret)?;
+    let name = info.name.map(|it| it.to_ne_bytes()[0]);
+    Ok(Some(OpsMap {
+        name: name.split(|&it| it == 0).next().unwrap_or_default().to_vec(),
+        btf_id: info.btf_vmlinux_id,
+        value_type_id: info.btf_vmlinux_value_type_id,
+        value,
+    }))
+}
+
 /// What BPF program an event's descriptor of another task leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFd {

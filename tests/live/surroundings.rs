@@ -24,6 +24,7 @@ use bpfperf::perfdata::private::TracepointPrograms;
 use bpfperf::replay::Recording;
 use bpfperf::units::FileOffset;
 use libbpf_rs::Link;
+use libbpf_rs::MapCore;
 use libbpf_rs::Object;
 use perf_event_open_sys::bindings;
 use perf_event_open_sys::ioctls;
@@ -330,6 +331,60 @@ fn event_of_faults() -> i32 {
     let fd = unsafe { perf_event_open_sys::perf_event_open(&raw mut attr, -1, 0, -1, CLOEXEC) };
     assert!(0 <= fd, "{}", std::io::Error::last_os_error());
     fd
+}
+
+/// A congestion control of two operations.
+const CONGESTION: &str = r#"
+    struct sock;
+    struct tcp_congestion_ops {
+        unsigned int (*ssthresh)(struct sock *sk);
+        void (*cong_avoid)(struct sock *sk, unsigned int ack, unsigned int acked);
+        unsigned int (*undo_cwnd)(struct sock *sk);
+        char name[16];
+    } __attribute__((preserve_access_index));
+    SEC("struct_ops/ssthresh") unsigned int threshold(unsigned long long *ctx) { return 10; }
+    SEC("struct_ops/cong_avoid") void avoid(unsigned long long *ctx) {}
+    SEC("struct_ops/undo_cwnd") unsigned int undo(unsigned long long *ctx) { return 10; }
+    SEC("SECTION") struct tcp_congestion_ops NAME = {
+        .ssthresh = (void *)threshold,
+        .cong_avoid = (void *)avoid,
+        .undo_cwnd = (void *)undo,
+        .name = "NAME",
+    };
+"#;
+
+/// Registers `CONGESTION` under `name` from a section, and looks for its programs.
+#[track_caller]
+fn check_operations(section: &str, name: &str, want_vias: &[&str]) {
+    let source = CONGESTION.replace("SECTION", section).replace("NAME", name);
+    let mut object = load(&source, Debug::Full);
+    let link = object
+        .maps_mut()
+        .find(|it| it.map_type() == libbpf_rs::MapType::StructOps)
+        .unwrap()
+        .attach_struct_ops()
+        .unwrap();
+    let (messages, _) = record(&[], &["true"]);
+    for (program, operation) in [("threshold", "ssthresh"), ("undo", "undo_cwnd")] {
+        let state = state_of(&messages, id_of(&object, program));
+        let [found] = &state.links[..] else { panic!("{:?}", state.links) };
+        let target = format!("tcp_congestion_ops.{operation} of {name}");
+        assert_eq!((&*found.kind, found.target.as_deref()), ("struct_ops", Some(&*target)));
+        let pid = std::process::id().cast_signed();
+        let ours = state.holders.iter().filter(|it| it.pid == pid).map(|it| &*it.via);
+        assert_eq!(ours.collect::<Vec<_>>(), want_vias);
+    }
+    // It has to go before the object, else it stays registered.
+    drop(link);
+}
+
+#[test]
+fn a_program_that_implements_an_operation_of_the_kernel_is_told_with_which() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    check_operations(".struct_ops", "told_cc_a", &["prog"]);
+    check_operations(".struct_ops.link", "told_cc_b", &["link", "prog"]);
 }
 
 #[test]
