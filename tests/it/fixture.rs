@@ -46,7 +46,27 @@ macro_rules! fixture {
     };
 }
 
-pub(crate) const FIXTURES: [Fixture; 10] = [
+pub(crate) const FIXTURES: [Fixture; 11] = [
+    fixture!(
+        "bpfperf-bill",
+        0x63b0_9907_9a56_9d29,
+        [
+            (3, 4),
+            (4, 3),
+            (7, 2),
+            (9, 18),
+            (10, 19),
+            (17, 21),
+            (18, 16),
+            (65, 6),
+            (68, 4),
+            (69, 1),
+            (73, 1),
+            (74, 1),
+            (82, 1),
+            (84, 4)
+        ]
+    ),
     fixture!(
         "bpfperf-bpf",
         0x6d6b_61c2_f43f_c735,

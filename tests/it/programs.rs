@@ -205,3 +205,31 @@ fn functions_of_a_program_can_share_a_module() {
         &["15.38%;[k]bpf_prog_3d98e2edf377e4c1_demo_hash"],
     );
 }
+
+#[test]
+fn what_was_asked_of_the_kernel_meanwhile_is_in_the_bill() {
+    let want = "\
+# BPF programs: 9
+# Samples: 18 of event 'cpu-clock'
+# In BPF programs: 22.22%, with what they called: 27.78%
+# Runs: counted by the kernel over 0.837 s
+#
+#  Total    Self  Samples    CPU   Runs  Time/run      Id  Name            Type            Attached to               Owner             Loaded  Tag
+# ......  ......  .......  .....  .....  ........  ......  ..............  ..............  ........................  ..........  ............  ................
+#
+  16.67%  11.11%        3  1.30%  15423     706ns  146594  demo_sys_enter  raw_tracepoint  raw_tracepoint sys_enter  demo[9135]             -  0096a5528ae2a8b3
+  11.11%  11.11%        2  0.75%   6938     903ns  146602  demo_sys_enter  raw_tracepoint  raw_tracepoint sys_enter  demo[9168]  14793.257332  0096a5528ae2a8b3
+
+
+";
+    assert_eq!(report("bpfperf-bill", &["--percent-limit", "1"]), want);
+    let details = report("bpfperf-bill", &["--percent-limit", "1", "--details"]);
+    for line in [
+        "          metadata  owner = \"bpfperf\"\n",
+        "          link      1296 raw_tracepoint sys_enter\n",
+        "          map       48977 array demo_bpf.rodata\n",
+        "          holder    demo[9168] by its prog\n",
+    ] {
+        assert!(details.contains(line), "{line}{details}");
+    }
+}

@@ -122,7 +122,7 @@ fn headers_attributes_and_features_are_written_again() {
             assert!(fixture.bytes.ends_with(&written), "{}", fixture.name);
         }
     }
-    assert_eq!(n_files, 7);
+    assert_eq!(n_files, 8);
 }
 
 #[test]

@@ -148,7 +148,9 @@ impl Swap<'_> {
                 self.sample(body..end);
                 end
             }
-            65 | 68 | 82 => end,
+            // A private record: behind the magic its version, kind and numbers, then text.
+            65 => self.fields(body + 8, &[2, 2, 4, 4, 4, 4, 4]),
+            68 | 82 => end,
             _ => panic!("no fields of kind {kind} are known"),
         };
         if kind < 64 && kind != 9 {

@@ -2,6 +2,8 @@
 //! `BPFPERF_LIVE=1` asks for all of them.
 
 #[cfg(test)]
+mod bill;
+#[cfg(test)]
 mod churn;
 #[cfg(test)]
 mod compressing;

@@ -49,7 +49,7 @@ struct Fixture {
 const SPIN: &str = "exec ./demo spin 0.2";
 const COME_AND_GO: &str = "./demo run 0.2; ./demo spin 0.1";
 
-const FIXTURES: [Fixture; 10] = [
+const FIXTURES: [Fixture; 11] = [
     Fixture {
         name: "perf-7.3-one",
         recorder: Recorder::Perf73,
@@ -111,6 +111,13 @@ const FIXTURES: [Fixture; 10] = [
         recorder: Recorder::Bpfperf,
         before: Before::Program,
         args: "-F 199 -m 8 -g -e cpu-clock,page-faults",
+        workload: COME_AND_GO,
+    },
+    Fixture {
+        name: "bpfperf-bill",
+        recorder: Recorder::Bpfperf,
+        before: Before::Program,
+        args: "-F 199 -m 8 -g --bpf-stats -e cpu-clock",
         workload: COME_AND_GO,
     },
     Fixture {

@@ -44,11 +44,16 @@ pub(super) fn time(Nanos(ns): Nanos) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }
 
-/// The process that a program belongs to: `NAME[PID]`, and how many more hold it.
+/// Whose a program is: `NAME[PID]` of a process and how many more hold it, else the path that does.
 pub(super) fn owner(program: &Program<'_>) -> Option<String> {
-    let owner = program.owner()?;
+    let Some(owner) = program.owner() else {
+        let state = &program.state;
+        let pin = state.pins.iter().chain(state.links.iter().flat_map(|it| &it.pins)).next();
+        return pin.map(|it| escape(it.as_bytes()).into_owned());
+    };
     let more = program.state.holders.iter().filter(|it| it.pid != owner.pid.0);
     let mut more: Vec<i32> = more.map(|it| it.pid).collect();
+    more.sort_unstable();
     more.dedup();
     let more = if more.is_empty() { String::new() } else { format!(" +{}", more.len()) };
     Some(format!("{}[{}]{more}", escape(&owner.comm), owner.pid))

@@ -101,7 +101,7 @@ fn table(out: &mut dyn Write, source: &Source<'_>, style: &Style, event: usize) 
     }
     let grid = grid(source, billed, base, &rows);
     let separator = style.separator.as_deref();
-    if style.has_comments {
+    if style.has_comments && !rows.is_empty() {
         grid.headings(separator, out)?;
     }
     for (idx, (program, charge)) in rows.iter().enumerate() {

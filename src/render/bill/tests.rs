@@ -166,6 +166,20 @@ fn a_separator_and_no_comments_make_lines_for_other_programs() {
 }
 
 #[test]
+fn where_no_program_is_heavy_enough_there_are_no_headings() {
+    let style = Style { percent_limit: 50.0, ..plain() };
+    let want = "\
+# BPF programs: 2
+# Samples: 3 of event 'cycles'
+# In BPF programs: 10.00%, with what they called: 40.00%
+#
+
+
+";
+    assert_eq!(written(&mut tape(), &style, Detail::default()), want);
+}
+
+#[test]
 fn a_recording_without_programs_says_so_in_a_sentence() {
     let samples = Samples::new();
     Tape::new().check(|programs, _| {
