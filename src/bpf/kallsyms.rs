@@ -1,4 +1,4 @@
-//! Kernel text that belongs to BPF but to no program: trampolines and dispatchers.
+//! Kernel text that comes and goes and belongs to no program: trampolines, dispatchers, probes.
 //!
 //! For what was made before a recording there is no record and no id, only the kernel's list of
 //! symbols, which has no lengths either.
@@ -6,10 +6,19 @@
 use crate::units::Addr;
 
 /// The longest that such text is, in bytes: the kernel makes it a page at a time
-/// (`arch_alloc_bpf_trampoline()`, `BPF_DISPATCHER_MAX`).
+/// (`arch_alloc_bpf_trampoline()`, `BPF_DISPATCHER_MAX`, `kprobe_insn_page`).
 const MAX_LEN: u64 = 4096;
 
-/// A stretch of kernel text with a name, made by BPF.
+/// Who made a stretch of kernel text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// BPF.
+    Bpf,
+    /// Kprobes or ftrace: code out of its line.
+    OutOfLine,
+}
+
+/// A stretch of kernel text with a name, made while the kernel runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Where it begins.
@@ -18,9 +27,12 @@ pub struct Image {
     pub len: u32,
     /// Its name in the kernel's list of symbols.
     pub name: String,
+    /// Who made it.
+    pub kind: ImageKind,
 }
 
-/// The trampolines, dispatchers and `struct_ops` stubs in the text of /proc/kallsyms.
+/// The trampolines, dispatchers, `struct_ops` stubs and copied instructions of probes in the text of
+/// /proc/kallsyms.
 ///
 /// A length ends at the next symbol, since the kernel puts many into one page.
 pub fn images(kallsyms: &str) -> Vec<Image> {
@@ -31,26 +43,36 @@ pub fn images(kallsyms: &str) -> Vec<Image> {
         // Zero is what the kernel shows to those who may not know.
         let Some(addr) = u64::from_str_radix(addr, 16).ok().filter(|&it| it != 0) else { continue };
         addrs.push(addr);
-        let name = rest.split_once(' ').and_then(|(_, it)| it.strip_suffix("\t[bpf]"));
-        if let Some(name) = name.filter(|it| is_image(it)) {
-            found.push((addr, name));
+        let Some((name, module)) = rest.split_once(' ').and_then(|(_, it)| it.split_once('\t'))
+        else {
+            continue;
+        };
+        if let Some(kind) = kind(name, module) {
+            found.push((addr, name, kind));
         }
     }
     addrs.sort_unstable();
-    let text = |(addr, name): (u64, &str)| {
+    let text = |(addr, name, kind): (u64, &str, ImageKind)| {
         let next = addrs.get(addrs.partition_point(|&it| it <= addr));
         let len = next.map_or(MAX_LEN, |next| next - addr).min(MAX_LEN);
-        Some(Image { addr: Addr(addr), len: u32::try_from(len).ok()?, name: name.to_owned() })
+        let (len, name) = (u32::try_from(len).ok()?, name.to_owned());
+        Some(Image { addr: Addr(addr), len, name, kind })
     };
     found.into_iter().filter_map(text).collect()
 }
 
-/// Whether this `[bpf]` symbol is something else than a program.
+/// What this symbol of `module` is, if it is neither a program nor of the kernel's own text.
 ///
-/// Source: `bpf_image_ksym_init()` in kernel/bpf/trampoline.c, kernel/bpf/dispatcher.c, and
-/// `bpf_struct_ops_ksym_init()` in `kernel/bpf/bpf_struct_ops.c`.
-fn is_image(name: &str) -> bool {
-    ["bpf_trampoline_", "bpf_dispatcher_", "bpf__"].iter().any(|it| name.starts_with(it))
+/// Source: `bpf_image_ksym_init()` in kernel/bpf/trampoline.c, kernel/bpf/dispatcher.c,
+/// `bpf_struct_ops_ksym_init()` in `kernel/bpf/bpf_struct_ops.c`; `kprobe_get_kallsym()` in
+/// kernel/kprobes.c, `ftrace_get_trampoline_kallsym()` in kernel/trace/ftrace.c.
+fn kind(name: &str, module: &str) -> Option<ImageKind> {
+    let of_bpf = ["bpf_trampoline_", "bpf_dispatcher_", "bpf__"];
+    match module {
+        "[bpf]" if of_bpf.iter().any(|it| name.starts_with(it)) => Some(ImageKind::Bpf),
+        "[__builtin__kprobes]" | "[__builtin__ftrace]" => Some(ImageKind::OutOfLine),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +99,15 @@ mod tests {
                 (0xffff_ffff_c000_9000, 4096, "bpf_dispatcher_xdp"),
             ],
         );
+    }
+
+    #[test]
+    fn copied_instructions_of_probes_are_out_of_line() {
+        let kallsyms = "ffffffffc0001000 t kprobe_insn_page\t[__builtin__kprobes]\n\
+                        ffffffffc0003000 t ftrace_trampoline\t[__builtin__ftrace]\n\
+                        ffffffffc0005000 t bpf_dispatcher_xdp\t[bpf]\n";
+        let kinds: Vec<_> = images(kallsyms).iter().map(|it| it.kind).collect();
+        assert_eq!(kinds, [ImageKind::OutOfLine, ImageKind::OutOfLine, ImageKind::Bpf]);
     }
 
     #[test]

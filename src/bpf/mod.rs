@@ -20,6 +20,7 @@ mod targets;
 mod tracepoints;
 
 pub use kallsyms::Image;
+pub use kallsyms::ImageKind;
 pub use kallsyms::images;
 pub use metadata::MetadataEntry;
 pub use programs::Function;

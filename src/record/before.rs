@@ -7,11 +7,13 @@ use std::io;
 use std::thread::JoinHandle;
 
 use crate::bpf;
+use crate::bpf::Programs;
 use crate::host::kernel;
 use crate::host::process;
 use crate::sys::spawn::Held;
 use crate::units::Tid;
 
+use super::config::FollowBpf;
 use super::config::Target;
 use super::note::Note;
 use super::plan::Request;
@@ -92,12 +94,13 @@ impl Session<'_> {
     }
 
     fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
-        let Some(programs) = self.programs.as_ref().filter(|it| it.iter().len() != 0) else {
-            return;
-        };
-        for program in programs.iter() {
+        for program in self.programs.iter().flat_map(Programs::iter) {
             synth.program(program);
             synth.metadata(program, self.config.compat);
+        }
+        let has_none = self.programs.as_ref().is_some_and(|it| it.iter().len() == 0);
+        if has_none || !self.samples_kernel || self.config.bpf == FollowBpf::No {
+            return;
         }
         // Where there is no program there is no trampoline, and the list is long.
         if let Some(Ok(all)) = symbols.map(kernel::Symbols::all) {

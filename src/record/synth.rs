@@ -4,6 +4,7 @@
 //! perf's: ids, the kernel and its modules, whom was asked for, BPF programs, tasks.
 
 use crate::bpf::Image;
+use crate::bpf::ImageKind;
 use crate::bpf::MetadataEntry;
 use crate::bpf::Program;
 use crate::btf::cut;
@@ -167,7 +168,7 @@ impl Synth {
     /// A BPF program that was loaded before: its functions and its load.
     pub(super) fn program(&mut self, program: &Program) {
         for function in program.functions() {
-            self.ksymbol(function.addr, function.len, &function.name);
+            self.ksymbol(Ksymbol::TYPE_BPF, function.addr, function.len, &function.name);
         }
         let (kind, flags, id, tag) = (BpfEvent::PROG_LOAD, 0, program.id(), program.tag());
         let event = BpfEvent { kind, flags, id, tag };
@@ -212,13 +213,17 @@ impl Synth {
         self.kernel_kind(RecordKind::BPF_METADATA, 0, &record);
     }
 
-    /// Kernel text that BPF made and that is no program.
+    /// Kernel text that was made while it runs and that is no program.
     pub(super) fn image(&mut self, image: &Image) {
-        self.ksymbol(image.addr, image.len, &image.name);
+        let ksym_type = match image.kind {
+            ImageKind::Bpf => Ksymbol::TYPE_BPF,
+            ImageKind::OutOfLine => Ksymbol::TYPE_OOL,
+        };
+        self.ksymbol(ksym_type, image.addr, image.len, &image.name);
     }
 
-    fn ksymbol(&mut self, addr: Addr, len: u32, name: &str) {
-        let (ksym_type, flags, name) = (Ksymbol::TYPE_BPF, 0, name.as_bytes());
+    fn ksymbol(&mut self, ksym_type: u16, addr: Addr, len: u32, name: &str) {
+        let (flags, name) = (0, name.as_bytes());
         let symbol = Ksymbol { addr, len, ksym_type, flags, name };
         self.kernel_kind(RecordKind::KSYMBOL, 0, &Record::Ksymbol(symbol));
     }

@@ -7,15 +7,22 @@ mod bill;
 mod churn;
 #[cfg(test)]
 mod compressing;
+#[cfg(test)]
 mod control;
+#[cfg(test)]
 mod demo;
+#[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod lines;
 #[cfg(test)]
 mod loading;
+#[cfg(test)]
+mod metadata;
 #[cfg(test)]
 mod naming;
 #[cfg(test)]
