@@ -32,7 +32,13 @@ fn build(program: &str) -> Result<(), String> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo gives no OUT_DIR")?);
     SkeletonBuilder::new()
         .source(&source)
-        .clang_args(["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
+        .clang_args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unknown-pragmas",
+            concat!("-DBPFPERF_VERSION=\"", env!("CARGO_PKG_VERSION"), "\""),
+        ])
         .build_and_generate(out_dir.join(format!("{program}.skel.rs")))
         .map_err(|error| format!("cannot compile {source}: {error:#}"))
 }

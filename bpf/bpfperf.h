@@ -42,4 +42,7 @@ struct task_struct {
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+/* Which bpfperf a program is of, as `bpftool prog show` and recordings tell; build.rs gives it. */
+const char bpf_metadata_bpfperf_version[] SEC(".rodata") = BPFPERF_VERSION;
+
 #endif /* BPFPERF_H */

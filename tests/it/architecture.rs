@@ -272,6 +272,24 @@ fn the_map_draws_the_arrows_that_are_held() {
 }
 
 #[test]
+fn every_bpf_program_of_ours_says_which_bpfperf_it_is_of() {
+    let header = include_str!("../../bpf/bpfperf.h");
+    assert!(header.contains("const char bpf_metadata_bpfperf_version[] SEC(\".rodata\")"));
+    let build = include_str!("../../build.rs");
+    let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf")).unwrap();
+    let names = files.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let names: Vec<_> = names.filter(|it| it.ends_with(".bpf.c")).collect();
+    assert!(!names.is_empty());
+    for name in names {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf").join(&name);
+        let source = fs::read_to_string(path).unwrap();
+        assert!(source.contains("#include \"bpfperf.h\"\n"), "{name} does not say it");
+        let stem = name.strip_suffix(".bpf.c").unwrap();
+        assert!(build.contains(&format!("\"{stem}\"")), "{name} is not built");
+    }
+}
+
+#[test]
 fn no_arrow_leads_in_a_circle() {
     let mut below: Vec<&str> = Vec::new();
     for half in [Half::Pure, Half::Impure] {

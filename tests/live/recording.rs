@@ -136,11 +136,12 @@ fn metadata_of_each_function_is_in_the_recording() {
             !(line.starts_with("PERF_RECORD_BPF_METADATA") && line.ends_with(function))
         });
         assert!(lines.next().is_some(), "no metadata of {function}");
-        let entries: Vec<&str> = lines.take(3).map(str::trim).collect();
+        let entries: Vec<&str> = lines.take(4).map(str::trim).collect();
         let want = [
-            "entry 0:                owner = \"bpfperf\"",
-            "entry 1:              purpose = \"demo: a program that costs CPU\"",
-            "entry 2:              version = 1",
+            concat!("entry 0:      bpfperf_version = \"", env!("CARGO_PKG_VERSION"), "\""),
+            "entry 1:                owner = \"bpfperf\"",
+            "entry 2:              purpose = \"demo: a program that costs CPU\"",
+            "entry 3:              version = 1",
         ];
         assert_eq!(entries, want, "metadata of {function}");
     }
