@@ -56,8 +56,17 @@ impl State {
         let Self { maps, links, pins, holders, attachments } = self;
         maps.sort_by_key(|it| it.id);
         maps.dedup_by_key(|it| it.id);
-        links.sort_by_key(|it| it.id);
-        links.dedup_by_key(|it| it.id);
+        links.sort_by(|a, b| (a.id, &a.kind, &a.target).cmp(&(b.id, &b.kind, &b.target)));
+        links.dedup_by(|later, earlier| {
+            // What is attached without a link has the id 0, each.
+            let is_same = later.id == earlier.id
+                && (later.id != 0
+                    || (&later.kind, &later.target) == (&earlier.kind, &earlier.target));
+            if is_same {
+                earlier.pins.append(&mut later.pins);
+            }
+            is_same
+        });
         for link in links {
             link.pins.sort_unstable();
             link.pins.dedup();
@@ -116,5 +125,29 @@ impl Cost {
             run_time_ns: after.run_time_ns.checked_sub(before.run_time_ns)?,
             recursion_misses: after.recursion_misses.checked_sub(before.recursion_misses)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_there_once_with_all_its_pins_and_each_attachment_without_one() {
+        let link = |id, target: &str, pins: &[&str]| LinkState {
+            id,
+            target: Some(target.to_owned()),
+            pins: pins.iter().map(|it| (*it).to_owned()).collect(),
+            ..LinkState::default()
+        };
+        let look = |links: &[LinkState]| ProgramState {
+            links: links.to_vec(),
+            ..ProgramState::default()
+        };
+        let mut state = State::default();
+        state.add(&look(&[link(7, "a", &[]), link(0, "b", &[])]));
+        state.add(&look(&[link(7, "a", &["/x"]), link(0, "b", &[]), link(0, "c", &[])]));
+        state.settle();
+        assert_eq!(state.links, [link(0, "b", &[]), link(0, "c", &[]), link(7, "a", &["/x"])]);
     }
 }
