@@ -2,7 +2,7 @@
 //! own, so that neither its start nor its rounds wait.
 //!
 //! ```text
-//!   at once            counters of all programs, links, pins, holders, tracepoints' programs
+//!   at once            counters of all programs, tracepoints' programs, links, pins, holders
 //!   each TICK          if programs or links have come: links and tracepoints' programs; pins and
 //!                      holders, too, unless looking for them costs too much
 //!   each second        counters, while the kernel counts, so that a program that goes has a last one
@@ -104,6 +104,7 @@ impl Surroundings {
             survey: Survey::default(),
             readings: Readings::default(),
             seen: BTreeMap::new(),
+            told: BTreeMap::new(),
         };
         let thread = std::thread::Builder::new()
             .name("bpf-survey".to_owned())
@@ -132,6 +133,15 @@ impl Surroundings {
     }
 }
 
+/// Which tracepoints to tell of, of those that have programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tell {
+    /// Those with other programs than were told last.
+    Changes,
+    /// Each.
+    All,
+}
+
 /// What the thread knows.
 struct Watch {
     counting: Counting,
@@ -142,6 +152,8 @@ struct Watch {
     readings: Readings,
     /// By event, all that was ever seen on it.
     seen: BTreeMap<String, TracepointPrograms>,
+    /// By event, what was told last.
+    told: BTreeMap<String, TracepointPrograms>,
 }
 
 impl Watch {
@@ -152,6 +164,10 @@ impl Watch {
         }
         self.read();
         self.tell_runs();
+        if !self.tracepoints.is_empty() {
+            self.look(Depth::Links);
+            self.ask_tracepoints(Tell::Changes);
+        }
         let mut next_deep_look = self.look(Depth::Holders);
         let (mut next_look, mut has_newer) = (Instant::now(), false);
         let mut next_reading = Instant::now() + READING;
@@ -169,6 +185,7 @@ impl Watch {
             }
             if next_look <= now && self.survey.has_news() {
                 next_look = self.look(Depth::Links);
+                self.ask_tracepoints(Tell::Changes);
                 has_newer = true;
             }
             if next_deep_look <= now && has_newer {
@@ -180,9 +197,8 @@ impl Watch {
         self.tell_runs();
         if has_newer || self.survey.has_news() {
             self.look(Depth::Holders);
-        } else {
-            self.ask_tracepoints();
         }
+        self.ask_tracepoints(Tell::All);
         let (n_pins, n_processes) = self.survey.gaps();
         let tracepoints = self.seen.into_values().collect();
         Outcome { messages: Vec::new(), tracepoints, n_pins, n_processes }
@@ -231,17 +247,22 @@ impl Watch {
             }
             Err(errno) => tracing::debug!(%errno, "look at programs"),
         }
-        self.ask_tracepoints();
         Instant::now() + cpu_time().saturating_sub(began) * REST
     }
 
-    fn ask_tracepoints(&mut self) {
+    fn ask_tracepoints(&mut self, tell: Tell) {
         for tracepoint in std::mem::take(&mut self.tracepoints) {
             let answer = tracepoint.fd.programs();
             let found = self.survey.on_tracepoint(&tracepoint.event, &answer, boot_ns());
+            let told = self.told.get(&found.event);
             let is_empty = found.programs.is_empty() && found.n_programs == 0;
-            if !is_empty || found.refused.is_some() || self.seen.contains_key(&found.event) {
+            let is_something = !is_empty || found.refused.is_some() || told.is_some();
+            let is_known = told.is_some_and(|it| {
+                *it == TracepointPrograms { boot_ns: it.boot_ns, ..found.clone() }
+            });
+            if is_something && (tell == Tell::All || !is_known) {
                 self.tell(Message::Tracepoint(found.clone()));
+                self.told.insert(found.event.clone(), found.clone());
                 self.note_seen(found);
             }
             self.tracepoints.push(tracepoint);

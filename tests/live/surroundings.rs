@@ -177,6 +177,29 @@ fn a_program_that_drops_samples_is_warned_of() {
     assert_eq!(on_tracepoint(&messages, event).len(), 0);
 }
 
+#[test]
+fn a_program_that_sat_on_a_tracepoint_for_a_while_is_warned_of() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let event = "sched:sched_process_wait";
+    let other = thread::spawn(|| {
+        let source = r#"SEC("tp/sched/sched_process_wait") int for_a_while(void *c) { return 1; }"#;
+        let mut object = load(source, Debug::Full);
+        thread::sleep(Duration::from_millis(700));
+        let links = attach(&mut object);
+        thread::sleep(Duration::from_millis(1500));
+        drop(links);
+    });
+    let (messages, said) = record(&["-e", event], &["sleep", "3.5"]);
+    other.join().unwrap();
+    assert!(said.contains("1 BPF program on `sched:sched_process_wait`: `for_a_while`"), "{said}");
+    let names = |it: &TracepointPrograms| it.programs.iter().map(|it| it.name.clone()).collect();
+    let found: Vec<Vec<String>> = on_tracepoint(&messages, event).into_iter().map(names).collect();
+    assert_eq!(found.first().unwrap(), &["for_a_while"]);
+    assert_eq!(found.last().unwrap().len(), 0);
+}
+
 /// A program that an event attaches without a link, as bcc does.
 #[test]
 #[expect(unsafe_code, reason = "libbpf makes links")]

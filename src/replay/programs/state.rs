@@ -140,10 +140,8 @@ mod tests {
             pins: pins.iter().map(|it| (*it).to_owned()).collect(),
             ..LinkState::default()
         };
-        let look = |links: &[LinkState]| ProgramState {
-            links: links.to_vec(),
-            ..ProgramState::default()
-        };
+        let look =
+            |links: &[LinkState]| ProgramState { links: links.to_vec(), ..ProgramState::default() };
         let mut state = State::default();
         state.add(&look(&[link(7, "a", &[]), link(0, "b", &[])]));
         state.add(&look(&[link(7, "a", &["/x"]), link(0, "b", &[]), link(0, "c", &[])]));
