@@ -100,8 +100,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// What is known of BPF programs and not yet sent, as a pipe has it: a feature for each program
-    /// and each BTF, since one record has room for little more.
+    /// What is known of BPF programs and not yet sent: a feature for each program and each BTF.
     pub(super) fn news(&mut self, programs: &Programs) -> Vec<Feature> {
         let mut news = Vec::new();
         for program in programs.iter().filter(|it| self.programs.insert(it.id())) {
@@ -118,6 +117,42 @@ impl Sent {
         }
         news
     }
+}
+
+/// Joins features of programs, and those of types, to as few as records of a pipe have room for.
+///
+/// perf prints all programs that it knows after each record, so thousands of records are millions of
+/// lines.
+pub(super) fn packed(features: Vec<Feature>) -> Vec<Feature> {
+    let mut packed: Vec<Feature> = Vec::new();
+    for feature in features {
+        let joined = match (packed.last_mut(), &feature) {
+            (Some(Feature::BpfProgInfo(all)), Feature::BpfProgInfo(one))
+            | (Some(Feature::BpfBtf(all)), Feature::BpfBtf(one)) => join(all, one),
+            _ => false,
+        };
+        if !joined {
+            packed.push(feature);
+        }
+    }
+    packed
+}
+
+/// The most bytes of features that are joined.
+const JOINED_MAX: usize = 60_000;
+
+/// Adds the entries of `one` to `all`, each a count and entries, unless that is too much.
+fn join(all: &mut Vec<u8>, one: &[u8]) -> bool {
+    if JOINED_MAX < all.len() + one.len() {
+        return false;
+    }
+    let (Some(count), Some((n_new, entries))) = (all.first_chunk_mut(), one.split_first_chunk())
+    else {
+        return false;
+    };
+    *count = (u32::from_ne_bytes(*count) + u32::from_ne_bytes(*n_new)).to_ne_bytes();
+    all.extend(entries);
+    true
 }
 
 /// Puts the names that programs have by their types in the place of those that the kernel cuts.
@@ -255,6 +290,20 @@ mod tests {
         };
         assert_eq!(end(Compat::Perf6_17), [(RecordKind::HEADER_FEATURE, 16)]);
         assert_eq!(end(Compat::Perf6_1), []);
+    }
+
+    #[test]
+    fn features_of_programs_are_joined_as_far_as_a_record_has_room() {
+        let entries = |n: u32, len: usize| {
+            let mut bytes = n.to_ne_bytes().to_vec();
+            bytes.resize(4 + len, 7);
+            bytes
+        };
+        let info = |n, len| Feature::BpfProgInfo(entries(n, len));
+        let btf = |n, len| Feature::BpfBtf(entries(n, len));
+        let one_by_one =
+            vec![info(1, 20_000), info(1, 30_000), info(1, 20_000), btf(1, 9), btf(1, 8)];
+        assert_eq!(packed(one_by_one), [info(2, 50_000), info(1, 20_000), btf(2, 17)]);
     }
 
     #[test]

@@ -375,7 +375,8 @@ impl Session<'_> {
             let attr_size = self.layout().attr_size();
             describe::pipe_events(&self.events, attr_size, &mut start);
             let mut features = self.features(attr_size, None);
-            features.extend(self.programs.iter().flat_map(|it| self.sent.news(it)));
+            let of_programs = self.programs.as_ref().map(|it| self.sent.news(it));
+            features.extend(describe::packed(of_programs.unwrap_or_default()));
             self.put_features(&features, &mut start);
             if let Some(formats) = &self.formats {
                 describe::pipe_formats(formats, &mut start);
