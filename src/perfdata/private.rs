@@ -65,6 +65,8 @@ pub enum Message {
     Tracepoint(TracepointPrograms),
     /// How often programs had run, and for how long.
     Runs(Runs),
+    /// What lies in the kernel where programs lead.
+    KernelNames(KernelNames),
     /// A kind that this version does not know.
     Unknown {
         /// Its number.
@@ -217,6 +219,26 @@ pub struct ProgramRuns {
     pub recursion_misses: u64,
 }
 
+/// The names of kernel functions that the code of programs calls or jumps to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelNames {
+    /// One an address.
+    pub names: Vec<KernelName>,
+}
+
+/// What lies at an address in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelName {
+    /// The address.
+    pub addr: u64,
+    /// The symbol that covers it.
+    pub name: String,
+    /// How far into the symbol it is, in bytes.
+    pub offset: u64,
+}
+
 impl Message {
     fn kind(&self) -> u16 {
         match self {
@@ -225,6 +247,7 @@ impl Message {
             Self::Program(_) => 3,
             Self::Tracepoint(_) => 4,
             Self::Runs(_) => 5,
+            Self::KernelNames(_) => 6,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -237,6 +260,7 @@ impl Message {
             Self::Program(it) => json(it),
             Self::Tracepoint(it) => json(it),
             Self::Runs(it) => json(it),
+            Self::KernelNames(it) => json(it),
         }
     }
 
@@ -290,6 +314,7 @@ impl Message {
             3 => Self::Program(from_json(&payload, at)?),
             4 => Self::Tracepoint(from_json(&payload, at)?),
             5 => Self::Runs(from_json(&payload, at)?),
+            6 => Self::KernelNames(from_json(&payload, at)?),
             kind => Self::Unknown { kind, payload },
         })
     }
@@ -313,13 +338,14 @@ pub fn kind_name(kind: u16) -> &'static str {
         3 => "program",
         4 => "tracepoint",
         5 => "runs",
+        6 => "kernel names",
         _ => "unknown",
     }
 }
 
 /// Whether the payload of a kind of message is JSON.
 pub fn is_json(kind: u16) -> bool {
-    (2..=5).contains(&kind)
+    (2..=6).contains(&kind)
 }
 
 /// One part of a message, as one record holds it.
@@ -498,6 +524,8 @@ mod tests {
         );
         let reading = ProgramRuns { id: 1, run_cnt: u64::MAX, ..ProgramRuns::default() };
         check(&Message::Runs(Runs { boot_ns: 1, counted: true, programs: vec![reading; 3] }), 1);
+        let name = KernelName { addr: u64::MAX, name: "helper".to_owned(), offset: 7 };
+        check(&Message::KernelNames(KernelNames { names: vec![name; 2] }), 1);
         check(&Message::Unknown { kind: 900, payload: vec![1, 2, 3] }, 1);
         check(&Message::Unknown { kind: 900, payload: Vec::new() }, 1);
     }

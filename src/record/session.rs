@@ -44,6 +44,7 @@ use crate::sys::spawn::Workload;
 use super::BpfGaps;
 use super::Error;
 use super::Summary;
+use super::callees;
 use super::config;
 use super::config::Config;
 use super::config::CountRuns;
@@ -552,6 +553,8 @@ impl Session<'_> {
         self.next_message = synth.next_message();
         let mut tail = synth.take();
         self.put_messages(found.messages, &mut tail);
+        let names = self.programs.as_ref().and_then(callees::kernel_names);
+        self.put_messages(names.map(Message::KernelNames).into_iter().collect(), &mut tail);
         if output.is_pipe() {
             let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
             self.put_features(&news, &mut tail);

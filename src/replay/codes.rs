@@ -6,7 +6,6 @@ use std::cell::OnceCell;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::symbols;
-use crate::symbols::BpfLines;
 use crate::symbols::Code;
 use crate::symbols::CodeLines;
 use crate::symbols::DwarfLines;
@@ -75,7 +74,7 @@ impl std::fmt::Debug for CodeFiles<'_> {
     }
 }
 
-/// Finds code, and indexes the lines of each file and program once.
+/// Finds code, and indexes the lines of each file once.
 pub struct Codes<'a> {
     files: &'a CodeFiles<'a>,
     programs: &'a Programs<'a>,
@@ -83,8 +82,6 @@ pub struct Codes<'a> {
     machine: Result<Machine, String>,
     /// By module.
     dwarf_lines: Vec<OnceCell<Option<DwarfLines<'a>>>>,
-    /// By program.
-    bpf_lines: Vec<OnceCell<BpfLines>>,
 }
 
 impl std::fmt::Debug for Codes<'_> {
@@ -131,13 +128,7 @@ impl<'a> Codes<'a> {
         files: &'a CodeFiles<'a>,
         programs: &'a Programs<'a>,
     ) -> Self {
-        Self {
-            files,
-            programs,
-            machine: machine(recording),
-            dwarf_lines: cells(files.files.len()),
-            bpf_lines: cells(programs.all().len()),
-        }
+        Self { files, programs, machine: machine(recording), dwarf_lines: cells(files.files.len()) }
     }
 
     /// The code of a function of a BPF program, at the addresses where it ran.
@@ -153,9 +144,8 @@ impl<'a> Codes<'a> {
         let code = info.native_code().get(function.idx).copied().flatten();
         let bytes = code.filter(|it| !it.is_empty()).ok_or(not_recorded)?;
         let machine = self.machine.clone().map_err(|machine| NoCode::Machine { machine })?;
-        let lines = self.bpf_lines.get(id.program.0 as usize);
-        let lines = lines.map(|it| it.get_or_init(|| BpfLines::new(info)));
-        let lines = match lines.filter(|it| !it.is_empty()).zip(self.programs.btf(program)) {
+        let lines = self.programs.lines(id.program).filter(|it| !it.is_empty());
+        let lines = match lines.zip(self.programs.btf(program)) {
             Some((lines, btf)) => CodeLines::Bpf { lines, btf },
             None => CodeLines::None,
         };

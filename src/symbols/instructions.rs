@@ -95,6 +95,17 @@ pub struct Instruction {
     pub refers_to: Option<Addr>,
 }
 
+/// The fixed places outside of `code`, which lies at `start` on a `machine`, that it calls or jumps to;
+/// one more than once where several instructions lead there.
+pub fn far_targets(machine: Machine, code: &[u8], start: Addr) -> impl Iterator<Item = Addr> {
+    let len = code.len() as u64;
+    let decoder = Decoder::with_ip(machine.bitness(), code, start.0, DecoderOptions::NONE);
+    decoder.into_iter().filter_map(move |it| match flow(&it) {
+        Flow::Jump(Some(addr)) | Flow::Call(Some(addr)) if len <= addr - start => Some(addr),
+        _ => None,
+    })
+}
+
 /// The instructions of one piece of code, each decoded when it is asked for.
 pub struct Instructions<'a> {
     decoder: Decoder<'a>,
@@ -308,6 +319,14 @@ mod tests {
         check(&[0xff, 0xe0], "jmp    *%rax", "jmp    rax", Flow::Jump(None));
         check(&[0xff, 0x30], "push   (%rax)", "push   QWORD PTR [rax]", Flow::Next);
         check(&[0xc3], "ret", "ret", Flow::Return);
+    }
+
+    #[test]
+    fn what_code_calls_lies_outside_of_it() {
+        // jmp +0; call +0x100; nop; jmp -5
+        let code = [0xeb, 0, 0xe8, 0, 1, 0, 0, 0x90, 0xeb, 0xf1];
+        let found = far_targets(Machine::X86_64, &code, Addr(0x1000));
+        assert_eq!(found.collect::<Vec<_>>(), [Addr(0x1107), Addr(0xffb)]);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub use instructions::Instruction;
 pub use instructions::Instructions;
 pub use instructions::Machine;
 pub use instructions::Syntax;
+pub use instructions::far_targets;
 pub use kallsyms::Kallsyms;
 pub use kallsyms::KallsymsLine;
 pub use kallsyms::kallsyms_lines;

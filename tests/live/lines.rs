@@ -2,8 +2,11 @@
 //! programs that are gone.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use bpfperf::bpf::Programs;
@@ -186,12 +189,15 @@ fn lines_are_those_that_bpftool_prints() {
 }
 
 #[test]
-fn a_program_is_shown_the_same_when_it_is_gone() {
+fn a_program_is_shown_the_same_when_it_is_gone_and_to_another_user() {
     if !may_run(&[Need::Root]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let recording = dir.path().join("perf.data");
+    let copy = dir.path().join("bpfperf");
+    fs::copy(env!("CARGO_BIN_EXE_bpfperf"), &copy).unwrap();
     let object = load(&twelve(), Debug::Full);
     let id = id_of(&object);
     let link = object.progs_mut().next().unwrap().attach().unwrap();
@@ -199,6 +205,7 @@ fn a_program_is_shown_the_same_when_it_is_gone() {
     record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "-o"]).arg(&recording).arg("--");
     record.args(["timeout", "1", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
     record.status().unwrap();
+    fs::set_permissions(&recording, fs::Permissions::from_mode(0o644)).unwrap();
     let annotate = |command: &mut Command| {
         command.arg("annotate").arg(format!("bpf:{id}")).arg("-i").arg(&recording);
         stdout_of(command)
@@ -206,6 +213,8 @@ fn a_program_is_shown_the_same_when_it_is_gone() {
     let before = annotate(&mut bpfperf());
     drop((link, object));
     assert!(annotate(&mut bpfperf()) == before);
+    let nobody = annotate(Command::new(&copy).uid(65534).gid(65534));
+    assert_eq!(nobody, before);
     assert_eq!(
         before.matches(&format!("BPF program {id} (raw_tracepoint), function ")).count(),
         13

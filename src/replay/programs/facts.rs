@@ -134,7 +134,7 @@ impl<'a> Join<'a> {
                     }
                 }
                 Message::Runs(runs) => readings.push(runs),
-                Message::Feature(_) | Message::Unknown { .. } => {}
+                Message::Feature(_) | Message::KernelNames(_) | Message::Unknown { .. } => {}
             }
         }
         self.drafts.iter_mut().for_each(|it| it.program.state.settle());

@@ -34,6 +34,7 @@ use std::sync::OnceLock;
 use crate::btf::Btf;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::perfdata::bpf_info::prog_type_name;
+use crate::perfdata::private::KernelName;
 use crate::perfdata::private::TracepointPrograms;
 use crate::symbols::BpfLines;
 use crate::symbols::SourceLine;
@@ -79,6 +80,8 @@ pub struct Programs<'a> {
     of_ksymbol: Vec<Option<FunctionId>>,
     tracepoints: Vec<&'a TracepointPrograms>,
     runs: Option<Runs>,
+    /// What lies in the kernel at addresses that programs lead to.
+    kernel_names: BTreeMap<u64, &'a KernelName>,
     n_damaged: u64,
     /// The source lines of each program, made when they are first asked for.
     lines: Vec<OnceLock<BpfLines>>,
@@ -190,12 +193,17 @@ impl<'a> Programs<'a> {
         self.btfs.get(&program.info.as_ref()?.btf_id()?)
     }
 
+    /// The source lines of the program with this index, found by native address.
+    pub(super) fn lines(&self, idx: ProgramIdx) -> Option<&BpfLines> {
+        let info = self.program(idx).info.as_ref();
+        let lines = || info.map_or_else(BpfLines::default, BpfLines::new);
+        Some(self.lines.get(idx.0 as usize)?.get_or_init(lines))
+    }
+
     /// The place in the source that the native code at `addr` of a program comes from.
     pub fn line(&self, program: ProgramIdx, addr: Addr) -> Option<SourceLine<'_>> {
         let known = self.program(program);
-        let lines = self.lines.get(program.0 as usize)?;
-        let lines =
-            lines.get_or_init(|| known.info.as_ref().map_or_else(BpfLines::default, BpfLines::new));
+        let lines = self.lines(program)?;
         Some(SourceLine::new(lines.at(addr)?, self.btf(known)?))
     }
 
@@ -226,6 +234,11 @@ impl<'a> Programs<'a> {
     /// they were not read.
     pub fn runs(&self) -> Option<Runs> {
         self.runs
+    }
+
+    /// What lies in the kernel at `addr`, where a program leads there and the recording has its name.
+    pub fn kernel_name(&self, addr: Addr) -> Option<&KernelName> {
+        self.kernel_names.get(&addr.0).copied()
     }
 
     /// How many sections and entries about programs could not be read.
