@@ -88,7 +88,7 @@ impl Session<'_> {
     }
 
     /// Takes what the rings hold by now, to be written once there is a file.
-    fn drain_early(&mut self) {
+    pub(super) fn drain_early(&mut self) {
         let places = self.places();
         pump::round(&mut self.rings, &mut self.early, &mut self.tally, places);
     }

@@ -174,10 +174,12 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.read_formats(&mut notes);
     session.facts = facts::gather();
     session.facts.extend(config.compression.map(describe::compression));
+    session.drain_early();
     if follows {
         session.programs = walk(&mut notes);
         // Who may not ask now may not ask later, either.
         sideband = sideband.filter(|_| session.programs.is_some());
+        session.drain_early();
     }
     let head = session.describe_start(&who, &request, symbols, held.as_ref(), &mut notes);
     for note in &notes {

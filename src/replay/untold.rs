@@ -225,13 +225,11 @@ impl<'a> Untold<'a> {
                 lives.extend(told.all());
                 lives.sort_unstable_by_key(|it| it.start);
             }
-            let functions = self.programs[idx].functions.clone();
-            for (function, name) in self.names(idx, &functions) {
-                let Some((from, until)) = self.life(idx, &function, &lives, symbols, &mut n_looks)
-                else {
-                    continue;
-                };
-                let load_time = self.programs[idx].info.load_time_ns();
+            let Some((from, until, missing)) = self.life(idx, &lives, symbols, &mut n_looks) else {
+                continue;
+            };
+            let load_time = self.programs[idx].info.load_time_ns();
+            for (function, name) in self.names(idx, &missing) {
                 let owner = self.add_symbol(&function, name);
                 let Function { start, end, .. } = function;
                 owned.push((load_time, Span { start, end, from, until, owner }));
@@ -241,16 +239,16 @@ impl<'a> Untold<'a> {
         (lay(owned.into_iter().map(|(_, it)| it)), self.symbols)
     }
 
-    /// From when to when a function was where the section says, beside the `lives` of the symbols
-    /// that records tell of; `None` where that is not sure, or it is one of these.
+    /// From when to when a program was where the section says, beside the `lives` of the symbols
+    /// that records tell of, and which of its functions are none of these; `None` where that is not
+    /// sure. A program comes and goes with all its functions.
     fn life(
         &self,
         idx: usize,
-        function: &Function,
         lives: &[Span],
         symbols: &[KernelSymbol],
         n_looks: &mut usize,
-    ) -> Option<(Moment, Moment)> {
+    ) -> Option<(Moment, Moment, Vec<Function>)> {
         let program = &self.programs[idx];
         let load_time = program.info.load_time_ns();
         let loaded = self.clock.filter(|_| load_time != 0);
@@ -258,40 +256,62 @@ impl<'a> Untold<'a> {
         // One that was there before the clock of the recording began was there at its beginning.
         let loaded = loaded.map(|it| Nanos(u64::try_from(it).unwrap_or(0)));
         let mut from = loaded.map_or(Moment::START, |time| Moment { time, position: 0 });
-        let orphans = self.orphans.get(&function.start).map(Vec::as_slice).unwrap_or_default();
-        let orphan = orphans.get(orphans.partition_point(|it| *it <= from)).copied();
-        let mut until = program.unloaded.or(orphan).unwrap_or(Moment::END);
+        let orphans = program.functions.iter().filter_map(|it| {
+            let orphans = self.orphans.get(&it.start)?;
+            orphans.get(orphans.partition_point(|it| *it <= from)).copied()
+        });
+        let mut until = program.unloaded.or(orphans.min()).unwrap_or(Moment::END);
         // Sorted by beginning, and the longest begins no earlier than this before.
         let longest = lives.iter().map(|it| it.end - it.start).max().unwrap_or(0);
-        let first = lives.partition_point(|it| it.start < function.start.saturating_sub(longest));
-        for life in lives[first..].iter().take_while(|it| it.start < function.end) {
-            *n_looks += 1;
-            if MAX_LOOKS <= *n_looks {
-                return None;
+        let mut missing = Vec::new();
+        let mut told: Option<&Span> = None;
+        for function in &program.functions {
+            let first = function.start.saturating_sub(longest);
+            let first = lives.partition_point(|it| it.start < first);
+            let mut is_told = false;
+            for life in lives[first..].iter().take_while(|it| it.start < function.end) {
+                *n_looks += 1;
+                if MAX_LOOKS <= *n_looks {
+                    return None;
+                }
+                if life.end <= function.start {
+                    continue;
+                }
+                let symbol = self.symbol(life.owner, symbols);
+                if life.start == function.start && function.is(symbol) {
+                    is_told = true;
+                    // It came and went with those of its functions that are told.
+                    let same = told.get_or_insert(life);
+                    if same.owner != life.owner
+                        && same.until.min(life.until) <= same.from.max(life.from)
+                    {
+                        return None;
+                    }
+                    continue;
+                }
+                if life.until <= from || until <= life.from {
+                    continue;
+                }
+                let theirs = self.load_times.get(&life.owner).filter(|it| **it != 0);
+                let is_before = match (theirs.filter(|_| load_time != 0), loaded) {
+                    (Some(&theirs), _) => load_time < theirs,
+                    (None, Some(_)) => from < life.from,
+                    (None, None) => return None,
+                };
+                if is_before {
+                    until = until.min(life.from);
+                } else {
+                    from = from.max(life.until);
+                }
             }
-            if life.end <= function.start {
-                continue;
-            }
-            let symbol = self.symbol(life.owner, symbols);
-            if life.start == function.start && function.is(symbol) {
-                return None;
-            }
-            if life.until <= from || until <= life.from {
-                continue;
-            }
-            let theirs = self.load_times.get(&life.owner).filter(|it| **it != 0 && load_time != 0);
-            let is_before = match (theirs, loaded) {
-                (Some(&theirs), _) => load_time < theirs,
-                (None, Some(_)) => from < life.from,
-                (None, None) => return None,
-            };
-            if is_before {
-                until = until.min(life.from);
-            } else {
-                from = from.max(life.until);
+            if !is_told {
+                missing.push(*function);
             }
         }
-        (from < until).then_some((from, until))
+        if let Some(told) = told {
+            (from, until) = (told.from, told.until);
+        }
+        (from < until && !missing.is_empty()).then_some((from, until, missing))
     }
 
     /// The names of `functions` of a program.
@@ -446,6 +466,15 @@ mod tests {
 
     /// What the section says of a program called `info` with a tag and one function at `start`.
     fn info(id: u32, load_time: u64, tag: u8, start: u64) -> Vec<u8> {
+        info_at(id, load_time, tag, &[start])
+    }
+
+    fn info_of_two(id: u32, load_time: u64, tag: u8, first: u64, second: u64) -> Vec<u8> {
+        info_at(id, load_time, tag, &[first, second])
+    }
+
+    fn info_at(id: u32, load_time: u64, tag: u8, starts: &[u64]) -> Vec<u8> {
+        let n = u8::try_from(starts.len()).unwrap();
         let mut info = [0; 232];
         let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
         put(4, &id.to_le_bytes());
@@ -453,15 +482,17 @@ mod tests {
         put(40, &load_time.to_le_bytes());
         put(64, b"info");
         for count in [104, 108, 180] {
-            put(count, &[1]);
+            put(count, &[n]);
         }
-        put(120, &[8]);
-        put(184, &[16]);
-        let mut data = start.to_le_bytes().to_vec();
-        data.extend([0x80, 0, 0, 0, 0, 0, 0, 0]);
+        put(120, &[8 * n]);
+        put(184, &[16 * n]);
+        let mut data: Vec<u8> = starts.iter().flat_map(|it| it.to_le_bytes()).collect();
+        data.extend(starts.iter().flat_map(|_| [0x80, 0, 0, 0]));
+        data.resize(16 * starts.len(), 0);
         // perf names a function by a tag of its own.
-        data.extend([tag + 100; 8]);
-        let head = [&[232, 0, 0, 0, 24, 0, 0, 0, 0x18, 1][..], &[0; 6]].concat();
+        data.extend(starts.iter().flat_map(|_| [tag + 100; 8]));
+        let len = u8::try_from(data.len()).unwrap();
+        let head = [&[232, 0, 0, 0, len, 0, 0, 0, 0x18, 1][..], &[0; 6]].concat();
         [&head[..], &info, &data].concat()
     }
 
@@ -487,6 +518,20 @@ mod tests {
     #[test]
     fn a_program_of_which_no_record_tells_is_named_by_its_section() {
         check(&[info(7, 1000, 1, A)], &[], &[(0, Some("01_info")), (90, Some("01_info"))]);
+    }
+
+    #[test]
+    fn a_program_comes_and_goes_with_all_its_functions() {
+        // Of the first function nothing is told, and of the second all.
+        let two = info_of_two(7, 1000, 1, A, A + 0x1000);
+        let facts = [(at(30), register(A + 0x1000, 101)), (at(60), Fact::Unregister(A + 0x1000))];
+        check(&[two.clone()], &facts, &[(29, None), (30, Some("01_info")), (60, None)]);
+        // Where the second was another's, the first was not there, either.
+        let facts = [(at(30), register(A + 0x1000, 2)), (at(60), Fact::Unregister(A + 0x1000))];
+        check(&[two.clone()], &facts, &[(0, None), (30, None), (60, None)]);
+        let facts = [facts[0].clone(), (at(31), Fact::Load(ProgId(8))), facts[1].clone()];
+        let other = info(8, 2000, 2, A + 0x1000);
+        check(&[two, other], &facts, &[(29, Some("01_info")), (30, None), (60, None)]);
     }
 
     #[test]

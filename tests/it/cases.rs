@@ -64,6 +64,54 @@ demo     100     1.000000:       1000 cpu-clock:
 }
 
 #[test]
+fn a_program_that_only_perfs_sections_know_is_named_while_no_other_is_there() {
+    // What perf writes of a program that another task loads: no record, but its sections.
+    let raw = |bytes: &[u8]| {
+        let digits: Vec<String> = bytes.iter().map(|it| format!("{it:02x}")).collect();
+        format!("={}", digits.concat())
+    };
+    let info = include_bytes!("../fixtures/bpf/prog_info.perf-7.3.bin");
+    let btf = include_bytes!("../fixtures/bpf/btf.perf-7.3.bin");
+    let mut build = Build { endian: Endian::Little, ..Build::new() };
+    build.features = vec![(25, raw(info), None), (26, raw(btf), None)];
+    build.comm(100, b"demo").kernel(0xffff_ffff_8100_0000, 0x100_0000);
+    // The sections say 49 bytes at ..5c7c and 27 bytes at ..5cd8.
+    for (n, ip) in [0x5c7b, 0x5c7c, 0x5cac, 0x5cad, 0x5cd8].into_iter().enumerate() {
+        let time = 1_000_000_000 + 1_000_000 * n as u64;
+        build.kernel_sample(0xffff_ffff_c002_0000 + ip, time, 1000);
+    }
+    let script =
+        |build: &Build| run_with(["script", "-F", "time,ip,sym", "-i", "-"], &build.file());
+    let names = "
+    1.000000:  ffffffffc0025c7b [unknown]
+    1.001000:  ffffffffc0025c7c bpf_prog_d660839495721fc0_a_name_of_more_than_fifteen_bytes
+    1.002000:  ffffffffc0025cac bpf_prog_d660839495721fc0_a_name_of_more_than_fifteen_bytes
+    1.003000:  ffffffffc0025cad [unknown]
+    1.004000:  ffffffffc0025cd8 bpf_prog_3ad6c7b75bc9f775_add_three
+";
+    assert_eq!(script(&build).stdout, names[1..]);
+    // Where another program was at its place, nothing tells which of them was there first.
+    let symbol = |flags: &str, time: u64| {
+        format!(
+            "ffffffffc0025c80 00000010 0001 {flags} \
+             'bpf_prog_0000000000000007_other' 0*1 0*8 {time:016x}"
+        )
+    };
+    build.record(17, 1, &symbol("0000", 2_000_000_000));
+    build.kernel_sample(0xffff_ffff_c002_5c84, 2_000_000_001, 1000);
+    build.record(17, 1, &symbol("0001", 3_000_000_000));
+    let names = "
+    1.000000:  ffffffffc0025c7b [unknown]
+    1.001000:  ffffffffc0025c7c [unknown]
+    1.002000:  ffffffffc0025cac [unknown]
+    1.003000:  ffffffffc0025cad [unknown]
+    1.004000:  ffffffffc0025cd8 [unknown]
+    2.000000:  ffffffffc0025c84 bpf_prog_0000000000000007_other
+";
+    assert_eq!(script(&build).stdout, names[1..]);
+}
+
+#[test]
 fn a_sample_or_a_chain_that_is_cut_is_counted_and_never_made_up() {
     let mut build = Build { more_fields: CALLCHAIN, ..Build::new() };
     build.comm(100, b"demo");
