@@ -455,9 +455,11 @@ impl Session<'_> {
                 output.note_len();
             }
             let control = self.control.as_ref().and_then(Control::poll_at);
+            let found = self.surroundings.as_ref().map(Surroundings::poll_at);
+            let others: Vec<_> = control.into_iter().chain(found).collect();
             let (signals, opened) = (&self.signals, &self.opened);
             let waited =
-                watch::wait(signals, opened, &mut self.rings, &mut watched, control, until);
+                watch::wait(signals, opened, &mut self.rings, &mut watched, &others, until);
             if let Err(refused) = waited {
                 tracing::debug!(%refused, "wait");
                 return End::Over;

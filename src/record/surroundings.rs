@@ -13,6 +13,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -24,6 +26,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
+use nix::sys::eventfd::EfdFlags;
+use nix::sys::eventfd::EventFd as Doorbell;
 use nix::sys::signal::SigSet;
 use nix::time::ClockId;
 use nix::time::clock_gettime;
@@ -75,6 +79,8 @@ pub(super) struct Surroundings {
     /// Set before the other end of `stop` is told, for the midst of a look.
     is_ending: Arc<AtomicBool>,
     found: Receiver<Message>,
+    /// Rings when something was found.
+    bell: Arc<Doorbell>,
 }
 
 /// What is left to tell when the thread has ended.
@@ -91,15 +97,21 @@ pub(super) struct Outcome {
 }
 
 impl Surroundings {
-    /// Begins to look; `None` where no thread can be had.
+    /// Begins to look; `None` where no thread or no bell can be had.
     pub(super) fn start(counting: Counting, tracepoints: Vec<Tracepoint>) -> Option<Self> {
         let (stop, stopped) = mpsc::channel();
         let (tell, found) = mpsc::channel();
         let is_ending = Arc::new(AtomicBool::new(false));
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let bell = Doorbell::from_flags(flags)
+            .inspect_err(|errno| tracing::debug!(%errno, "survey"))
+            .ok()?;
+        let bell = Arc::new(bell);
         let watch = Watch {
             counting,
             tracepoints,
             tell,
+            bell: Arc::clone(&bell),
             is_ending: Arc::clone(&is_ending),
             survey: Survey::default(),
             readings: Readings::default(),
@@ -111,11 +123,20 @@ impl Surroundings {
             .spawn(move || watch.run(&stopped))
             .inspect_err(|error| tracing::debug!(%error, "survey"))
             .ok()?;
-        Some(Self { thread, stop, is_ending, found })
+        Some(Self { thread, stop, is_ending, found, bell })
+    }
+
+    /// What becomes readable when something is found.
+    pub(super) fn poll_at(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
     }
 
     /// What was found and not yet taken.
     pub(super) fn take(&self) -> Vec<Message> {
+        if self.bell.read().is_err() {
+            // It has not rung.
+            return Vec::new();
+        }
         self.found.try_iter().collect()
     }
 
@@ -147,6 +168,7 @@ struct Watch {
     counting: Counting,
     tracepoints: Vec<Tracepoint>,
     tell: Sender<Message>,
+    bell: Arc<Doorbell>,
     is_ending: Arc<AtomicBool>,
     survey: Survey,
     readings: Readings,
@@ -286,6 +308,10 @@ impl Watch {
     fn tell(&self, message: Message) {
         // Where nobody listens any more the recording has failed, which is told elsewhere.
         let _heard = self.tell.send(message);
+        if let Err(errno) = self.bell.write(1) {
+            // A counter that is full has rung.
+            tracing::trace!(%errno, "bell");
+        }
     }
 }
 

@@ -79,7 +79,8 @@ fn life(fd: Result<OwnedFd, Refused>, tid: Tid) -> Option<Life> {
     }
 }
 
-/// Waits until something happens or `until` has come.
+/// Waits until something happens or `until` has come; `others` are further descriptors that may have
+/// something to read.
 ///
 /// Whoever is gone is forgotten in `watched`; a ring whose event is gone is polled at another.
 pub(super) fn wait(
@@ -87,7 +88,7 @@ pub(super) fn wait(
     opened: &[Opened<EventFd>],
     rings: &mut [CpuRing],
     watched: &mut Watched,
-    control: Option<BorrowedFd<'_>>,
+    others: &[BorrowedFd<'_>],
     until: Option<Instant>,
 ) -> Result<(), Refused> {
     let mut timeout = until.map(|it| it.saturating_duration_since(Instant::now()));
@@ -106,7 +107,7 @@ pub(super) fn wait(
             fds.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
         }
     }
-    fds.extend(control.map(|it| PollFd::new(it, PollFlags::POLLIN)));
+    fds.extend(others.iter().map(|it| PollFd::new(*it, PollFlags::POLLIN)));
     let first_ring = fds.len();
     let mut polled = Vec::new();
     for (at, ring) in rings.iter().enumerate() {

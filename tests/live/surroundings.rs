@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -455,6 +456,36 @@ fn runs_are_counted_while_the_recording_runs_if_that_is_asked_for() {
     assert!(before.run_cnt + 100 < after.run_cnt, "{before:?} {after:?}");
     assert!(before.run_time_ns < after.run_time_ns);
     assert!(first.boot_ns + 400_000_000 < last.boot_ns);
+}
+
+/// With an event that is as good as never, so that no round brings what was found with it.
+#[test]
+fn what_was_found_is_in_the_file_of_a_recorder_that_is_killed() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-e", "alignment-faults", "-o"]).arg(&recording);
+    // Ends when the recorder's input does, which is ours.
+    let mut recorder = record.args(["--", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    while !recording.exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let workload = Background::start(demo().args(["attach-for", "60", "1"]));
+    let id: u32 = workload.said.rsplit(' ').next().unwrap().parse().unwrap();
+    let is_told = || {
+        let messages = messages(&File::open(&recording).unwrap());
+        messages.iter().any(|it| matches!(it, Message::Program(state) if state.id == id))
+    };
+    let told = (0..200).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        is_told()
+    });
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    assert!(told && is_told());
 }
 
 /// A program of more native code than a record holds, with more types than one holds.
