@@ -525,10 +525,10 @@ mod tests {
         // Of the first function nothing is told, and of the second all.
         let two = info_of_two(7, 1000, 1, A, A + 0x1000);
         let facts = [(at(30), register(A + 0x1000, 101)), (at(60), Fact::Unregister(A + 0x1000))];
-        check(&[two.clone()], &facts, &[(29, None), (30, Some("01_info")), (60, None)]);
+        check(std::slice::from_ref(&two), &facts, &[(29, None), (30, Some("01_info")), (60, None)]);
         // Where the second was another's, the first was not there, either.
         let facts = [(at(30), register(A + 0x1000, 2)), (at(60), Fact::Unregister(A + 0x1000))];
-        check(&[two.clone()], &facts, &[(0, None), (30, None), (60, None)]);
+        check(std::slice::from_ref(&two), &facts, &[(0, None), (30, None), (60, None)]);
         let facts = [facts[0].clone(), (at(31), Fact::Load(ProgId(8))), facts[1].clone()];
         let other = info(8, 2000, 2, A + 0x1000);
         check(&[two, other], &facts, &[(29, Some("01_info")), (30, None), (60, None)]);
