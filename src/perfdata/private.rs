@@ -65,8 +65,8 @@ pub enum Message {
     Tracepoint(TracepointPrograms),
     /// How often programs had run, and for how long.
     Runs(Runs),
-    /// What lies in the kernel where programs lead.
-    KernelNames(KernelNames),
+    /// What the functions are called that programs call.
+    Symbols(KernelSymbols),
     /// A kind that this version does not know.
     Unknown {
         /// Its number.
@@ -219,24 +219,26 @@ pub struct ProgramRuns {
     pub recursion_misses: u64,
 }
 
-/// The names of kernel functions that the code of programs calls or jumps to.
+/// Functions of the kernel, where the recorded one ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct KernelNames {
-    /// One an address.
-    pub names: Vec<KernelName>,
+pub struct KernelSymbols {
+    /// One after the other.
+    pub symbols: Vec<KernelFunction>,
 }
 
-/// What lies at an address in the kernel.
+/// A function of the kernel or of one of its modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct KernelName {
-    /// The address.
+pub struct KernelFunction {
+    /// Its first address.
     pub addr: u64,
-    /// The symbol that covers it.
+    /// Its length in bytes, up to the next symbol.
+    pub len: u64,
+    /// Its name.
     pub name: String,
-    /// How far into the symbol it is, in bytes.
-    pub offset: u64,
+    /// Its module; `None` for the kernel itself.
+    pub module: Option<String>,
 }
 
 impl Message {
@@ -247,7 +249,7 @@ impl Message {
             Self::Program(_) => 3,
             Self::Tracepoint(_) => 4,
             Self::Runs(_) => 5,
-            Self::KernelNames(_) => 6,
+            Self::Symbols(_) => 6,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -260,7 +262,7 @@ impl Message {
             Self::Program(it) => json(it),
             Self::Tracepoint(it) => json(it),
             Self::Runs(it) => json(it),
-            Self::KernelNames(it) => json(it),
+            Self::Symbols(it) => json(it),
         }
     }
 
@@ -314,7 +316,7 @@ impl Message {
             3 => Self::Program(from_json(&payload, at)?),
             4 => Self::Tracepoint(from_json(&payload, at)?),
             5 => Self::Runs(from_json(&payload, at)?),
-            6 => Self::KernelNames(from_json(&payload, at)?),
+            6 => Self::Symbols(from_json(&payload, at)?),
             kind => Self::Unknown { kind, payload },
         })
     }
@@ -338,7 +340,7 @@ pub fn kind_name(kind: u16) -> &'static str {
         3 => "program",
         4 => "tracepoint",
         5 => "runs",
-        6 => "kernel names",
+        6 => "symbols",
         _ => "unknown",
     }
 }
@@ -524,8 +526,9 @@ mod tests {
         );
         let reading = ProgramRuns { id: 1, run_cnt: u64::MAX, ..ProgramRuns::default() };
         check(&Message::Runs(Runs { boot_ns: 1, counted: true, programs: vec![reading; 3] }), 1);
-        let name = KernelName { addr: u64::MAX, name: "helper".to_owned(), offset: 7 };
-        check(&Message::KernelNames(KernelNames { names: vec![name; 2] }), 1);
+        let (name, module) = ("bpf_ktime_get_ns".to_owned(), Some("m".to_owned()));
+        let function = KernelFunction { addr: u64::MAX, len: 3, name, module };
+        check(&Message::Symbols(KernelSymbols { symbols: vec![function] }), 1);
         check(&Message::Unknown { kind: 900, payload: vec![1, 2, 3] }, 1);
         check(&Message::Unknown { kind: 900, payload: Vec::new() }, 1);
     }

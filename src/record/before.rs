@@ -13,6 +13,7 @@ use crate::host::process;
 use crate::sys::spawn::Held;
 use crate::units::Tid;
 
+use super::called::Called;
 use super::config::FollowBpf;
 use super::config::Target;
 use super::note::Note;
@@ -93,7 +94,7 @@ impl Session<'_> {
         pump::round(&mut self.rings, &mut self.early, &mut self.tally, places);
     }
 
-    fn describe_programs(&self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
+    fn describe_programs(&mut self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
         for program in self.programs.iter().flat_map(Programs::iter) {
             synth.program(program);
             synth.metadata(program, self.config.compat);
@@ -107,6 +108,8 @@ impl Session<'_> {
             for image in bpf::images(&all) {
                 synth.image(&image);
             }
+            let programs = self.programs.iter().flat_map(Programs::iter);
+            self.called = Called::look_up(programs, all);
         }
     }
 }

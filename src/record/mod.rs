@@ -15,7 +15,7 @@
 //! Nothing here prints: what goes otherwise than asked for is a [`Note`].
 
 mod before;
-mod callees;
+mod called;
 mod catch;
 mod config;
 mod control;

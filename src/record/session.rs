@@ -44,7 +44,7 @@ use crate::sys::spawn::Workload;
 use super::BpfGaps;
 use super::Error;
 use super::Summary;
-use super::callees;
+use super::called::Called;
 use super::config;
 use super::config::Config;
 use super::config::CountRuns;
@@ -166,6 +166,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         sent: Sent::default(),
         n_too_long: 0,
         control,
+        called: Called::default(),
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     if request.start == Start::WhenTold && !config.target.is_cpus() {
@@ -327,6 +328,7 @@ pub(super) struct Session<'a> {
     /// How many features no record of a pipe has room for.
     n_too_long: u64,
     control: Option<Control>,
+    pub(super) called: Called,
 }
 
 /// What ended a recording.
@@ -557,8 +559,9 @@ impl Session<'_> {
         self.next_message = synth.next_message();
         let mut tail = synth.take();
         self.put_messages(found.messages, &mut tail);
-        let names = self.programs.as_ref().and_then(callees::kernel_names);
-        self.put_messages(names.map(Message::KernelNames).into_iter().collect(), &mut tail);
+        let called = std::mem::take(&mut self.called);
+        let called = called.finish(self.programs.iter().flat_map(Programs::iter));
+        self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);
         if output.is_pipe() {
             let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
             self.put_features(&news, &mut tail);

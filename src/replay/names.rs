@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
+use crate::perfdata::private::KernelFunction;
+use crate::perfdata::private::KernelSymbols;
+use crate::perfdata::private::Message;
 use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
@@ -86,6 +89,8 @@ pub struct Names<'a> {
     /// The module of the kernel itself.
     kernel_dso: Option<usize>,
     kernel: OnceLock<Option<(LocalKernel, u64)>>,
+    /// Functions of the recorded kernel that the recording itself names, by address.
+    recorded: Vec<&'a KernelFunction>,
 }
 
 impl std::fmt::Debug for Names<'_> {
@@ -197,7 +202,23 @@ impl<'a> Names<'a> {
         let kernel_dso =
             modules.iter().position(|it: &Module| matches!(it.kind, ModuleKind::Kernel));
         let groups = Vec::new();
-        Self { index, sources, module_of, modules, ksymbol_dsos, groups, kernel_dso, kernel }
+        let symbols = index.bpf.messages().iter().filter_map(|it| match it {
+            Message::Symbols(KernelSymbols { symbols }) => Some(symbols),
+            _ => None,
+        });
+        let mut recorded: Vec<&KernelFunction> = symbols.flatten().collect();
+        recorded.sort_by_key(|it| it.addr);
+        Self {
+            index,
+            sources,
+            module_of,
+            modules,
+            ksymbol_dsos,
+            groups,
+            kernel_dso,
+            kernel,
+            recorded,
+        }
     }
 
     /// Shows all functions of a BPF program as one module, `[bpf:NAME]`.
@@ -289,6 +310,25 @@ impl<'a> Names<'a> {
     }
 
     fn symbol_of_kernel(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
+        let at_hand = self.symbol_at_hand(ip, module);
+        at_hand.or_else(|| self.recorded_symbol(ip, module))
+    }
+
+    /// The name that the recording itself gives a function of its kernel.
+    fn recorded_symbol(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
+        let idx = self.recorded.partition_point(|it| it.addr <= ip.0).checked_sub(1)?;
+        let KernelFunction { addr, len, name, module: own } = *self.recorded.get(idx)?;
+        let offset = ip.0.wrapping_sub(*addr);
+        (offset < *len && own.as_deref() == module).then(|| SymbolName {
+            raw: name,
+            is_mangled: false,
+            start: Addr(*addr),
+            end: Addr(addr.saturating_add(*len)),
+            offset,
+        })
+    }
+
+    fn symbol_at_hand(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
         let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref()?;
         let at = Addr(ip.0.wrapping_sub(*delta));
         let kallsyms = &kernel.kallsyms;
@@ -568,6 +608,19 @@ mod tests {
     /// module.
     #[track_caller]
     fn check(build_id: Option<BuildId>, machine: &Machine, want: [Option<&str>; 2]) {
+        check_with(build_id, machine, Vec::new(), want);
+    }
+
+    /// The same of a recording that itself names the functions `recorded`.
+    #[track_caller]
+    fn check_with(
+        build_id: Option<BuildId>,
+        machine: &Machine,
+        recorded: Vec<KernelFunction>,
+        want: [Option<&str>; 2],
+    ) {
+        let mut bpf = Notes::default();
+        bpf.message(Message::Symbols(KernelSymbols { symbols: recorded }));
         let path = |it: &str| it.as_bytes().to_vec();
         let files = vec![
             MappedFile { path: path("[kernel.kallsyms]_text"), build_id },
@@ -590,7 +643,7 @@ mod tests {
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),
-            bpf: Notes::default(),
+            bpf,
             anomalies: Anomalies::default(),
         };
         let names = Names::new(&index, machine);
@@ -619,5 +672,25 @@ mod tests {
         // The module's address, as far from its own as the kernel's from the other, is another
         // function of the same module.
         check(build_id, &machine(TEXT - 0x1000), [Some("work"), None]);
+    }
+
+    #[test]
+    fn where_no_kernel_is_at_hand_the_recording_names_what_its_programs_call() {
+        let other = Machine { at: TEXT, build_id: None, release: "6.9" };
+        let function = |addr, len, module: Option<&str>| KernelFunction {
+            addr,
+            len,
+            name: "recorded".to_owned(),
+            module: module.map(str::to_owned),
+        };
+        let in_kernel = function(TEXT + 0x100, 0x20, None);
+        let in_module = function(MODULE + 0x1010, u64::MAX, Some("kvm"));
+        let both = vec![in_module.clone(), in_kernel.clone()];
+        check_with(None, &other, both, [Some("recorded"), Some("recorded")]);
+        let short = function(TEXT + 0x100, 0x10, None);
+        let elsewhere = function(MODULE + 0x1010, 9, Some("nf"));
+        check_with(None, &other, vec![short, elsewhere], [None, None]);
+        let own = Machine { at: TEXT, build_id: None, release: "7.0" };
+        check_with(None, &own, vec![in_kernel], [Some("work"), Some("leave")]);
     }
 }

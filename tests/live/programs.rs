@@ -18,7 +18,10 @@ use crate::loading::id_of;
 use crate::loading::load;
 use crate::loading::load_nameless;
 use crate::stage::Need;
+use crate::stage::bpfperf;
+use crate::stage::demo_path;
 use crate::stage::may_run;
+use crate::stage::stdout_of;
 
 /// Held by the tests that load many programs and by those that must see each load in time.
 pub(crate) static FEW_LOADS: Mutex<()> = Mutex::new(());
@@ -321,4 +324,22 @@ fn give_up_syslog() {
     // SAFETY: the kernel reads the header and six words of `data`.
     let ret = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) };
     assert_eq!(ret, 0);
+}
+
+#[test]
+fn what_a_program_calls_has_its_name_where_the_kernel_is_another() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-a", "-g", "-o"]).arg(&recording);
+    stdout_of(record.arg("--").arg(demo_path()).args(["run", "0.5"]));
+    let header = stdout_of(bpfperf().args(["script", "-D", "-i"]).arg(&recording));
+    let symbols = header.split("bpfperf symbols").nth(1).unwrap();
+    let symbols = symbols.lines().nth(1).unwrap();
+    for helper in ["bpf_get_current_task", "bpf_probe_read_kernel"] {
+        assert!(symbols.contains(&format!("\"name\":\"{helper}\"")), "{symbols}");
+    }
 }

@@ -5,7 +5,6 @@ mod json;
 mod tests;
 mod text;
 
-use crate::perfdata::private::KernelName;
 use crate::profile::Annotated;
 use crate::profile::Place;
 use crate::profile::Weight;
@@ -154,9 +153,6 @@ impl Function<'_> {
         if let Some(function) = own {
             let name = String::from_utf8_lossy(&function.name).into_owned();
             return Some(Target { name, offset: addr - function.start });
-        }
-        if let Some(KernelName { name, offset, .. }) = context.programs.kernel_name(addr) {
-            return Some(Target { name: name.clone(), offset: *offset });
         }
         // A program without samples is shown as it was when it was loaded.
         let time = if samples.first == Nanos(0) {

@@ -134,7 +134,8 @@ impl<'a> Join<'a> {
                     }
                 }
                 Message::Runs(runs) => readings.push(runs),
-                Message::Feature(_) | Message::KernelNames(_) | Message::Unknown { .. } => {}
+                // Of the kernel, or features like all others.
+                Message::Symbols(_) | Message::Feature(_) | Message::Unknown { .. } => {}
             }
         }
         self.drafts.iter_mut().for_each(|it| it.program.state.settle());

@@ -328,7 +328,6 @@ impl<'a> Join<'a> {
     fn finish(self, input: &Input<'a, '_>) -> Programs<'a> {
         let Self { ksymbols, mut drafts, btfs, runs, n_damaged, .. } = self;
         let tracepoints = input.notes.tracepoints().collect();
-        let kernel_names = input.notes.kernel_names().map(|it| (it.addr, it)).collect();
         drafts.sort_by_key(|Draft { program: it, .. }| {
             (it.id.is_none(), it.id, it.load_time_ns, it.loaded, it.unloaded.is_none(), it.unloaded)
         });
@@ -344,7 +343,7 @@ impl<'a> Join<'a> {
         }
         let all: Vec<_> = drafts.into_iter().map(|it| it.program).collect();
         let lines = all.iter().map(|_| OnceLock::new()).collect();
-        Programs { all, btfs, of_ksymbol, tracepoints, runs, kernel_names, n_damaged, lines }
+        Programs { all, btfs, of_ksymbol, tracepoints, runs, n_damaged, lines }
     }
 }
 

@@ -34,7 +34,6 @@ use std::sync::OnceLock;
 use crate::btf::Btf;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::perfdata::bpf_info::prog_type_name;
-use crate::perfdata::private::KernelName;
 use crate::perfdata::private::TracepointPrograms;
 use crate::symbols::BpfLines;
 use crate::symbols::SourceLine;
@@ -80,8 +79,6 @@ pub struct Programs<'a> {
     of_ksymbol: Vec<Option<FunctionId>>,
     tracepoints: Vec<&'a TracepointPrograms>,
     runs: Option<Runs>,
-    /// What lies in the kernel at addresses that programs lead to.
-    kernel_names: BTreeMap<u64, &'a KernelName>,
     n_damaged: u64,
     /// The source lines of each program, made when they are first asked for.
     lines: Vec<OnceLock<BpfLines>>,
@@ -234,11 +231,6 @@ impl<'a> Programs<'a> {
     /// they were not read.
     pub fn runs(&self) -> Option<Runs> {
         self.runs
-    }
-
-    /// What lies in the kernel at `addr`, where a program leads there and the recording has its name.
-    pub fn kernel_name(&self, addr: Addr) -> Option<&KernelName> {
-        self.kernel_names.get(&addr.0).copied()
     }
 
     /// How many sections and entries about programs could not be read.

@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BpfMetadata;
 use crate::perfdata::SampleId;
-use crate::perfdata::private::KernelName;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::TracepointPrograms;
 use crate::replay::spans::Moment;
@@ -73,15 +72,6 @@ impl Notes {
             Message::Tracepoint(it) => Some(it),
             _ => None,
         })
-    }
-
-    /// The names of what lies in the kernel where programs lead.
-    pub(super) fn kernel_names(&self) -> impl Iterator<Item = &KernelName> {
-        let names = self.messages.iter().filter_map(|it| match it {
-            Message::KernelNames(it) => Some(&it.names),
-            _ => None,
-        });
-        names.flatten()
     }
 
     /// A symbol came by the record at `at`; it has its number later, by [`Notes::number`].

@@ -1,0 +1,129 @@
+//! What the functions are called that BPF programs call: helpers above all.
+//!
+//! A program's code leads to addresses of the recorded kernel, whose names a reader elsewhere does
+//! not have. They are looked up on a thread, since the kernel's list is long.
+
+use std::collections::BTreeSet;
+use std::thread::JoinHandle;
+
+use crate::bpf::Program;
+use crate::host::kernel;
+use crate::perfdata::private::KernelFunction;
+use crate::perfdata::private::KernelSymbols;
+use crate::symbols::Kallsyms;
+use crate::symbols::Machine;
+use crate::symbols::far_targets;
+use crate::units::Addr;
+
+/// The most bytes of a function that are believed to be it: few are longer.
+const LEN_MAX: u64 = 16 << 10;
+
+/// The names of what programs call, as far as they have been looked up.
+#[derive(Debug, Default)]
+pub(super) struct Called {
+    /// The addresses that are, or are being, looked up.
+    asked: BTreeSet<Addr>,
+    looking: Option<JoinHandle<Vec<KernelFunction>>>,
+}
+
+impl Called {
+    /// Looks up what `programs` call in `all`, the kernel's list of symbols, in the background.
+    pub(super) fn look_up<'a>(programs: impl Iterator<Item = &'a Program>, all: String) -> Self {
+        let asked = called(programs);
+        let addrs = asked.clone();
+        let looking = std::thread::Builder::new()
+            .name("bpf-called".to_owned())
+            .spawn(move || name(&addrs, &all))
+            .inspect_err(|error| tracing::debug!(%error, "names of helpers"))
+            .ok();
+        Self { asked, looking }
+    }
+
+    /// The names of all that `programs` call, those looked up before included.
+    pub(super) fn finish<'a>(
+        self,
+        programs: impl Iterator<Item = &'a Program>,
+    ) -> Option<KernelSymbols> {
+        let Self { asked, looking } = self;
+        let mut symbols = looking.and_then(|it| it.join().ok()).unwrap_or_default();
+        let new: BTreeSet<Addr> = called(programs).difference(&asked).copied().collect();
+        if !new.is_empty() {
+            match kernel::Symbols::open().and_then(kernel::Symbols::all) {
+                Ok(all) => symbols.extend(name(&new, &all)),
+                Err(error) => tracing::debug!(%error, "names of helpers"),
+            }
+        }
+        symbols.sort_by_key(|it| it.addr);
+        symbols.dedup_by_key(|it| it.addr);
+        (!symbols.is_empty()).then_some(KernelSymbols { symbols })
+    }
+}
+
+/// The addresses beyond their own code to which `programs` lead.
+fn called<'a>(programs: impl Iterator<Item = &'a Program>) -> BTreeSet<Addr> {
+    let Some(machine) = Machine::from_uname(std::env::consts::ARCH.as_bytes()) else {
+        return BTreeSet::new();
+    };
+    let mut called = BTreeSet::new();
+    for program in programs {
+        let code = program.info().native_code();
+        for (idx, function) in program.info().functions() {
+            let Some(code) = code.get(idx).copied().flatten() else { continue };
+            called.extend(far_targets(machine, code, function.addr));
+        }
+    }
+    called
+}
+
+/// The functions of the kernel at `addrs`.
+fn name(addrs: &BTreeSet<Addr>, all: &str) -> Vec<KernelFunction> {
+    let Ok(kallsyms) = Kallsyms::parse(all.as_bytes()) else { return Vec::new() };
+    let function = |&addr: &Addr| {
+        let idx = kallsyms.find(addr)?;
+        let symbol = kallsyms.symbol(idx)?;
+        let module = kallsyms.module(idx).map(str::to_owned);
+        // Programs and trampolines have records of their own.
+        (module.as_deref() != Some("bpf")).then(|| KernelFunction {
+            addr: symbol.start.0,
+            // Behind the last function of a section lies a gap.
+            len: (symbol.end - symbol.start).min(LEN_MAX),
+            name: symbol.name.to_owned(),
+            module,
+        })
+    };
+    addrs.iter().filter_map(function).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_called_has_its_place_its_name_and_its_module() {
+        let all = "ffffffff81000000 T _text\n\
+                   ffffffff81000100 T bpf_ktime_get_ns\n\
+                   ffffffff81000130 T other\n\
+                   ffffffffc0000000 t helper\t[nf]\n\
+                   ffffffffc0000040 t end\t[nf]\n\
+                   ffffffffc0010000 t bpf_prog_0102030405060708_x\t[bpf]\n\
+                   ffffffffc0010040 t bpf_prog_0102030405060709_y\t[bpf]\n";
+        let addrs = [0xffff_ffff_8100_0100, 0xffff_ffff_c000_0000, 0xffff_ffff_c001_0000, 0x10];
+        let found = name(&addrs.map(Addr).into(), all);
+        let function = |addr, len, name: &str, module: Option<&str>| KernelFunction {
+            addr,
+            len,
+            name: name.to_owned(),
+            module: module.map(str::to_owned),
+        };
+        let want = [
+            function(0xffff_ffff_8100_0100, 0x30, "bpf_ktime_get_ns", None),
+            function(0xffff_ffff_c000_0000, 0x40, "helper", Some("nf")),
+        ];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn where_addresses_are_hidden_nothing_has_a_name() {
+        assert_eq!(name(&[Addr(5)].into(), "0000000000000000 T _text\n"), []);
+    }
+}
