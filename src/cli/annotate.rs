@@ -197,10 +197,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
-        } else if chosen.is_empty() {
-            message::warn("no sample that is to be shown lies in a function with a name");
         }
         tell_missing(&missing, &show.context.totals);
+        if wanted.is_none() && args.dsos.is_empty() {
+            tell_nameless(&chosen, &show.context.totals);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -320,6 +321,20 @@ fn tell_missing(missing: &[Missing<'_>], totals: &[Weight]) {
     if let Some(rest) = reasons.get(MAX_TOLD..).filter(|it| !it.is_empty()) {
         let count: usize = rest.iter().map(|(_, count, ..)| count).sum();
         message::warn(&format!("{count} more functions are not shown for {} reasons", rest.len()));
+    }
+}
+
+/// Tells how many samples lie in no function with a name.
+fn tell_nameless(chosen: &[Chosen], totals: &[Weight]) {
+    let n_samples = |it: &[Weight]| it.iter().map(|it| it.n_samples).sum::<u64>();
+    let all = n_samples(totals);
+    let named: u64 = chosen.iter().map(|it| n_samples(&it.samples.totals)).sum();
+    let nameless = all.saturating_sub(named);
+    if nameless != 0 {
+        let share = nameless as f64 * 100.0 / all as f64;
+        message::warn(&format!(
+            "{nameless} samples are not shown, {share:.1} % of all: no name is known where they lie"
+        ));
     }
 }
 

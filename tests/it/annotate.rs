@@ -268,3 +268,17 @@ fn a_function_that_is_not_there_has_near_ones() {
         "error: no function `bpf:7` is in the recording\nhint: there is `bpf:78290`\n"
     );
 }
+
+#[test]
+fn samples_without_a_name_are_told() {
+    // All of it lies in a program that is not there any more.
+    let fixture = FIXTURES.iter().find(|it| it.name == "bpfperf-pipe").unwrap();
+    let ran = run(["annotate", "-i", fixture.path().to_str().unwrap()]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), ""));
+    assert_eq!(
+        ran.stderr,
+        "warning: 9 samples are not shown, 100.0 % of all: no name is known where they lie\n"
+    );
+    let ran = run(["annotate", "-q", "-i", fixture.path().to_str().unwrap()]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+}

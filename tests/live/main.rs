@@ -26,6 +26,8 @@ mod metadata;
 #[cfg(test)]
 mod naming;
 #[cfg(test)]
+mod native;
+#[cfg(test)]
 mod privilege;
 #[cfg(test)]
 mod programs;

@@ -1,8 +1,6 @@
 //! Annotated code as text, in the spirit of `perf annotate --stdio`, and as JSON.
 
 mod json;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use crate::profile::Annotated;
@@ -191,4 +189,32 @@ impl Function<'_> {
 /// `bytes` in hexadecimal, two digits each, with `separator` between them.
 fn bytes_in_hex(bytes: &[u8], separator: &str) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(share: Share, want: f64) {
+        let weight = |period, n_samples| Weight { period, n_samples };
+        let found = share.percent(weight(30, 1), weight(60, 4), weight(300, 10));
+        assert!((found - want).abs() < 1e-9, "{found}");
+    }
+
+    #[test]
+    fn a_share_is_of_the_function_or_of_everything() {
+        check(Share::LocalPeriod, 50.0);
+        check(Share::LocalHits, 25.0);
+        check(Share::GlobalPeriod, 10.0);
+        check(Share::GlobalHits, 10.0);
+        let none = Weight::default();
+        assert_eq!(Share::LocalPeriod.percent(none, none, none).to_bits(), 0);
+    }
+
+    #[test]
+    fn bytes_have_two_digits_each() {
+        assert_eq!(bytes_in_hex(&[0, 0x1f, 0xff], " "), "00 1f ff");
+        assert_eq!(bytes_in_hex(&[], ""), "");
+    }
 }

@@ -217,3 +217,16 @@ fn plain(line: &[u8]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_source_keeps_its_shape_and_off_the_terminal() {
+        assert_eq!(plain(b"\t\tx = 1;\t// one"), "                x = 1;  // one");
+        assert_eq!(plain(b"        \tx"), "                x");
+        assert_eq!(plain(b"a\x1b[2Jb\r\xff"), "a\\x1b[2Jb\\r\\xff");
+        assert_eq!(plain(b""), "");
+    }
+}
