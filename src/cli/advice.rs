@@ -1,14 +1,44 @@
 //! What would help, on this machine: the only place that knows flags and settings by name.
 
+use std::io;
+
 use nix::errno::Errno;
 
+use crate::events;
 use crate::host::settings::Settings;
+use crate::perfdata::SampleType;
 use crate::sys::perf_event::OpenError;
+use crate::sys::perf_event::Remedy;
 use crate::sys::perf_event::Target;
+
+/// What to do about an event list that was not understood, if there is something.
+pub(super) fn on_events(error: &events::Error) -> Option<String> {
+    if let Some(nearest) = error.nearest() {
+        return Some(format!("the nearest name is `{nearest}`"));
+    }
+    match error {
+        events::Error::Tracepoint { source, .. } if is_denied(source) => {
+            Some("tracefs is for root alone on this machine; run as root".to_owned())
+        }
+        events::Error::UnknownEvent { .. } => Some("`bpfperf list` tells what there is".to_owned()),
+        _ => None,
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
 
 /// What to do about an event that could not be opened, if there is something.
 pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> {
     let event = error.event.split(':').next().unwrap_or_default();
+    match error.remedy {
+        Some(Remedy::Without(field)) => return Some(without(&error.event, field)),
+        Some(Remedy::OnCpus) => {
+            return Some(format!("`{}` counts for whole CPUs alone; add `-a`", error.event));
+        }
+        None => {}
+    }
     match error.errno {
         Errno::EACCES | Errno::EPERM => on_denied(error, settings.perf_event_paranoid?),
         Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV => Some(format!(
@@ -25,6 +55,26 @@ pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> 
         }
         _ => None,
     }
+}
+
+/// That the event can be had without `field`, which was tried.
+fn without(event: &str, field: SampleType) -> String {
+    let options = [
+        (SampleType::BRANCH_STACK, "branches", "`-b`, `-j` and `--call-graph lbr`"),
+        (SampleType::REGS_INTR, "registers at the interrupt", "`-I`"),
+        (SampleType::STACK_USER, "copies of the stack", "`--call-graph dwarf`"),
+        (SampleType::REGS_USER, "registers of user space", "`--user-regs`"),
+        (SampleType::WEIGHT_STRUCT, "weights", "`-W`"),
+        (SampleType::WEIGHT, "weights", "`-W`"),
+        (SampleType::PHYS_ADDR, "physical addresses", "`--phys-data`"),
+        (SampleType::DATA_PAGE_SIZE, "page sizes of data", "`--data-page-size`"),
+        (SampleType::CODE_PAGE_SIZE, "page sizes of code", "`--code-page-size`"),
+        (SampleType::CGROUP, "cgroups", "`--all-cgroups`"),
+        (SampleType::DATA_SRC, "sources of data", "`-d` and `--sample-mem-info`"),
+    ];
+    let found = options.iter().find(|it| it.0 == field);
+    let (what, options) = found.map_or(("data addresses", "`-d`"), |it| (it.1, it.2));
+    format!("this machine gives no {what} with `{event}`; leave out {options}")
 }
 
 fn on_denied(error: &OpenError, level: i64) -> Option<String> {
@@ -73,7 +123,7 @@ mod tests {
 
     #[track_caller]
     fn check(event: &str, target: Target, errno: Errno, level: i64, want: Option<&str>) {
-        let error = OpenError { event: event.to_owned(), target, errno };
+        let error = OpenError { event: event.to_owned(), target, errno, remedy: None };
         let settings = Settings { perf_event_paranoid: Some(level), ..Settings::default() };
         assert_eq!(on_open(&error, &settings).as_deref(), want);
     }
@@ -143,5 +193,20 @@ mod tests {
                  try the software clock, `-e cpu-clock`",
             ),
         );
+    }
+
+    #[test]
+    fn what_was_found_to_help_is_what_is_advised() {
+        let advice = |remedy| {
+            let (event, errno) = ("cpu-clock".to_owned(), Errno::EOPNOTSUPP);
+            let error = OpenError { event, target: TASK, errno, remedy: Some(remedy) };
+            on_open(&error, &Settings::default()).unwrap()
+        };
+        assert_eq!(
+            advice(Remedy::Without(SampleType::BRANCH_STACK)),
+            "this machine gives no branches with `cpu-clock`; leave out `-b`, `-j` and \
+             `--call-graph lbr`"
+        );
+        assert_eq!(advice(Remedy::OnCpus), "`cpu-clock` counts for whole CPUs alone; add `-a`");
     }
 }

@@ -16,21 +16,18 @@ use std::time::UNIX_EPOCH;
 use nix::errno::Errno;
 
 use crate::bpf::Skipped;
-use crate::events;
+use crate::events::CallChains;
 use crate::host::cpus;
 use crate::host::settings;
 use crate::host::settings::Settings;
-use crate::host::tracefs::Tracefs;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record;
 use crate::record::BpfGaps;
-use crate::record::CallGraph;
 use crate::record::Compat;
 use crate::record::Config;
 use crate::record::ControlBy;
 use crate::record::CountRuns;
 use crate::record::Delay;
-use crate::record::Events;
 use crate::record::FollowBpf;
 use crate::record::Inherit;
 use crate::record::Output;
@@ -46,9 +43,11 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::advice;
+use super::event_options::EventOptions;
 use super::log;
 use super::message;
 use super::message::Failure;
+use super::sample_options::SampleOptions;
 use super::values;
 
 /// How often to sample where nothing is said, in Hz.
@@ -73,10 +72,10 @@ pub(super) struct Args {
     /// Record these threads.
     #[arg(short = 't', long, value_name = "TIDS", value_delimiter = ',', conflicts_with = "pid")]
     tid: Vec<i32>,
-    /// Sample these events: names, `rNNN` and `system:tracepoint`, each with modifiers such as
-    /// `:u`, separated by commas.
-    #[arg(short = 'e', long = "event", value_name = "LIST")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: EventOptions,
+    #[command(flatten)]
+    sample: SampleOptions,
     /// Sample so many times a second, or as often as the kernel allows.
     #[arg(short = 'F', long, value_name = "N|max", conflicts_with = "count")]
     freq: Option<String>,
@@ -89,8 +88,9 @@ pub(super) struct Args {
     /// Record call chains.
     #[arg(short = 'g')]
     call_chains: bool,
-    /// Record call chains by this method: `fp` follows frame pointers.
-    #[arg(long, value_name = "METHOD", value_parser = ["fp", "no"])]
+    /// Record call chains by this method: `fp` follows frame pointers, `dwarf` copies registers and
+    /// so many bytes of the stack, `lbr` takes the hardware's record of branches.
+    #[arg(long, value_name = "fp|dwarf[,BYTES]|lbr|no")]
     call_graph: Option<String>,
     /// The size of each ring: a number of pages, or bytes with `K`, `M` or `G`.
     #[arg(short = 'm', long, value_name = "PAGES|SIZE")]
@@ -255,14 +255,14 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
     Ok(Config {
         target: target(args)?,
         command,
-        events: events(&args.events)?,
+        events: args.events.events()?,
         rate: rate(args, settings)?,
         call_graph: match args.call_graph.as_deref() {
-            Some("no") => CallGraph::None,
-            Some(_) => CallGraph::FramePointers,
-            None if args.call_chains => CallGraph::FramePointers,
-            None => CallGraph::None,
+            Some(method) => call_chains(method)?,
+            None if args.call_chains => CallChains::FramePointers,
+            None => CallChains::None,
         },
+        contents: args.sample.contents()?,
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
         inherit: if args.no_inherit || !args.tid.is_empty() { Inherit::No } else { Inherit::Yes },
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
@@ -299,34 +299,20 @@ fn target(args: &Args) -> Result<Target, Failure> {
     })
 }
 
-fn events(lists: &[String]) -> Result<Events, Failure> {
-    if lists.is_empty() {
-        return Ok(Events::Default);
+/// `fp`, `dwarf`, `dwarf,4096`, `lbr` or `no`.
+fn call_chains(text: &str) -> Result<CallChains, Failure> {
+    let (method, bytes) = text.split_once(',').map_or((text, None), |it| (it.0, Some(it.1)));
+    let bad = || Failure::new(format!("`{text}` is no way to record call chains"));
+    match (CallChains::parse(method).ok_or_else(bad)?, bytes) {
+        (CallChains::Dwarf { .. }, Some(bytes)) => {
+            let stack_bytes = CallChains::stack_bytes(bytes).ok_or_else(|| {
+                bad().cause(format!("`{bytes}` is no size of a stack, 1 to 65528 bytes"))
+            })?;
+            Ok(CallChains::Dwarf { stack_bytes })
+        }
+        (_, Some(_)) => Err(bad().cause(format!("`{method}` has no size"))),
+        (method, None) => Ok(method),
     }
-    let tracefs = Tracefs::default();
-    let mut all = Vec::new();
-    for list in lists {
-        let parsed = events::parse(list, &tracefs).map_err(|error| {
-            let what = error.to_string();
-            let failure = match std::error::Error::source(&error) {
-                Some(cause) => Failure::because(what, cause),
-                None => Failure::new(what),
-            };
-            match &error {
-                events::Error::UnknownEvent { nearest: Some(nearest), .. } => {
-                    failure.hint(format!("the nearest name is `{nearest}`"))
-                }
-                events::Error::Tracepoint { source, .. }
-                    if source.kind() == io::ErrorKind::PermissionDenied =>
-                {
-                    failure.hint("tracefs is for root alone on this machine; run as root")
-                }
-                _ => failure,
-            }
-        })?;
-        all.extend(parsed);
-    }
-    Ok(Events::Named(all))
 }
 
 fn rate(args: &Args, settings: &Settings) -> Result<Rate, Failure> {

@@ -1,5 +1,7 @@
 //! The letters after an event's colon.
 
+use bitflags::bitflags;
+
 use super::Error;
 use super::Precision;
 use super::column;
@@ -9,7 +11,7 @@ use super::names::KIND_RAW;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 
-/// What the letters say, none of them standing twice.
+/// What the letters say, of one event or of its group as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modifiers {
     flags: AttrFlags,
@@ -17,6 +19,20 @@ pub(super) struct Modifiers {
     has_guest_or_host: bool,
     precise: u8,
     is_best: bool,
+    marks: Marks,
+}
+
+bitflags! {
+    /// Letters that say nothing to the event's own attribute.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct Marks: u8 {
+        /// `S`.
+        const READS_GROUP = 1 << 0;
+        /// `W`.
+        const WEAK = 1 << 1;
+        /// `R`.
+        const RETIRE_LATENCY = 1 << 2;
+    }
 }
 
 impl Modifiers {
@@ -27,7 +43,23 @@ impl Modifiers {
         has_guest_or_host: false,
         precise: 3,
         is_best: true,
+        marks: Marks::empty(),
     };
+
+    /// Whether a sample holds the values of the whole group.
+    pub(super) fn reads_group(self) -> bool {
+        self.marks.contains(Marks::READS_GROUP)
+    }
+
+    /// Whether a group may be opened event by event.
+    pub(super) fn is_weak(self) -> bool {
+        self.marks.contains(Marks::WEAK)
+    }
+
+    /// Whether a sample holds how long its instruction took to retire.
+    pub(super) fn has_retire_latency(self) -> bool {
+        self.marks.contains(Marks::RETIRE_LATENCY)
+    }
 
     /// `attr` as the letters want it.
     pub(super) fn apply(self, mut attr: Attr) -> Attr {
@@ -69,13 +101,18 @@ impl Modifiers {
     }
 }
 
-/// The modifiers `letters`, which begin at byte `at` of `list`.
-pub(super) fn parse(list: &str, letters: &str, at: usize) -> Result<Modifiers, Error> {
-    let mut modifiers = Modifiers::default();
-    let mut seen = Vec::new();
+/// The modifiers `letters`, which begin at byte `at` of `list`, on top of those in `base`.
+pub(super) fn parse(
+    base: Modifiers,
+    list: &str,
+    letters: &str,
+    at: usize,
+) -> Result<Modifiers, Error> {
+    let mut modifiers = base;
+    let (mut seen, mut precise) = (Vec::new(), 0);
     for (i, letter) in letters.char_indices() {
         let column = column(list, at + i);
-        let repeatable = letter == 'p' && modifiers.precise < 3 && !modifiers.is_best;
+        let repeatable = letter == 'p' && precise < 3;
         if seen.contains(&letter) && !repeatable {
             return Err(Error::DuplicateModifier { list: list.to_owned(), letter, column });
         }
@@ -89,12 +126,16 @@ pub(super) fn parse(list: &str, letters: &str, at: usize) -> Result<Modifiers, E
             'I' => modifiers.flags |= AttrFlags::EXCLUDE_IDLE,
             'D' => modifiers.flags |= AttrFlags::PINNED,
             'e' => modifiers.flags |= AttrFlags::EXCLUSIVE,
-            'p' => modifiers.precise += 1,
-            'P' => (modifiers.precise, modifiers.is_best) = (3, true),
-            'S' | 'W' | 'b' | 'R' | 'X' => {
-                let form = "a modifier of groups or of special hardware";
-                return Err(Error::Unsupported { list: list.to_owned(), form, column });
+            'p' => {
+                precise += 1;
+                modifiers.precise = if modifiers.is_best { 3 } else { precise };
             }
+            'P' => (modifiers.precise, modifiers.is_best) = (3, true),
+            'S' => modifiers.marks |= Marks::READS_GROUP,
+            'W' => modifiers.marks |= Marks::WEAK,
+            'R' => modifiers.marks |= Marks::RETIRE_LATENCY,
+            // How a counter is read, and which groups are formed for it: nothing of a recording's.
+            'b' | 'X' => {}
             _ => return Err(Error::UnknownModifier { list: list.to_owned(), letter, column }),
         }
     }
@@ -107,7 +148,9 @@ mod tests {
 
     #[track_caller]
     fn check(letters: &str, flags: AttrFlags, precise: u8) {
-        let attr = parse(letters, letters, 0).unwrap().apply(Attr { kind: 1, ..Attr::default() });
+        let attr = parse(Modifiers::default(), letters, letters, 0)
+            .unwrap()
+            .apply(Attr { kind: 1, ..Attr::default() });
         let precision = AttrFlags::PRECISE_IP_LOW | AttrFlags::PRECISE_IP_HIGH;
         assert_eq!((attr.flags - precision, attr.precise_ip()), (flags, precise), "{letters}");
     }
@@ -128,7 +171,7 @@ mod tests {
         check("p", AttrFlags::empty(), 1);
         check("ppp", AttrFlags::empty(), 3);
         check("P", AttrFlags::empty(), 3);
-        let error = parse("pppp", "pppp", 0).unwrap_err();
+        let error = parse(Modifiers::default(), "pppp", "pppp", 0).unwrap_err();
         assert_eq!(error.to_string(), "modifier `p` stands twice, again at column 4 of `pppp`");
     }
 
@@ -140,9 +183,20 @@ mod tests {
 
     #[test]
     fn precise_hardware_events_leave_guests_out() {
-        let cycles = parse("pp", "pp", 0).unwrap().apply(Attr::default());
+        let cycles = parse(Modifiers::default(), "pp", "pp", 0).unwrap().apply(Attr::default());
         assert!(cycles.flags.contains(AttrFlags::EXCLUDE_GUEST));
-        let both = parse("ppGH", "ppGH", 0).unwrap().apply(Attr::default());
+        let both = parse(Modifiers::default(), "ppGH", "ppGH", 0).unwrap().apply(Attr::default());
         assert!(!both.flags.contains(AttrFlags::EXCLUDE_GUEST));
+    }
+
+    #[test]
+    fn a_groups_letters_come_on_top_of_an_events_own() {
+        let own = parse(Modifiers::default(), "u", "u", 0).unwrap();
+        let both = parse(own, "kS", "kS", 0).unwrap();
+        let attr = both.apply(Attr::default());
+        assert_eq!(attr.flags, AttrFlags::EXCLUDE_HV);
+        assert!(both.reads_group() && !own.reads_group() && !both.is_weak());
+        let precise = parse(parse(Modifiers::default(), "pp", "pp", 0).unwrap(), "p", "p", 0);
+        assert_eq!(precise.unwrap().precise, 1);
     }
 }

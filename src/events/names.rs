@@ -10,6 +10,8 @@ pub const KIND_TRACEPOINT: u32 = 2;
 pub(super) const KIND_HARDWARE_CACHE: u32 = 3;
 /// `PERF_TYPE_RAW`.
 pub(super) const KIND_RAW: u32 = 4;
+/// `PERF_TYPE_BREAKPOINT`.
+pub const KIND_BREAKPOINT: u32 = 5;
 
 /// `PERF_COUNT_SW_CPU_CLOCK`.
 pub const SOFTWARE_CPU_CLOCK: u64 = 0;

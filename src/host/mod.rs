@@ -3,11 +3,13 @@
 //! Out go plain values; what a recording does with them is [`record`](crate::record)'s. A process
 //! that is gone by the time it is looked at is no error: it is not there.
 
+pub mod cgroups;
 pub mod cpus;
 pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod note;
+pub mod pmus;
 pub mod privilege;
 pub mod process;
 pub mod settings;

@@ -55,6 +55,11 @@ impl Mapping {
     pub fn is_executable(&self) -> bool {
         self.prot & PROT_EXEC != 0
     }
+
+    /// Whether its content can be read.
+    pub fn is_readable(&self) -> bool {
+        self.prot & PROT_READ != 0
+    }
 }
 
 const PROT_READ: u32 = 1;
@@ -92,6 +97,24 @@ pub fn process_of(tid: Tid) -> Option<Pid> {
 /// A thread of `pid`, or `None` where it is gone.
 pub fn task(pid: Pid, tid: Tid) -> Option<Task> {
     parse_stat(pid, tid, &fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+}
+
+/// The namespaces of a thread by the numbers that `NAMESPACES` records give them.
+///
+/// Source: `NET_NS_INDEX` and those after it in `include/uapi/linux/perf_event.h`.
+const NAMESPACES: [&str; 7] = ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"];
+
+/// Device and inode of each namespace of a thread, one after another, 0 for what the kernel does not
+/// have; `None` where the thread is gone or hidden from us.
+pub fn namespaces(pid: Pid, tid: Tid) -> Option<Vec<u64>> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut links = Vec::with_capacity(NAMESPACES.len() * 2);
+    for name in NAMESPACES {
+        let link = fs::metadata(format!("/proc/{pid}/task/{tid}/ns/{name}"));
+        links.extend(link.map_or([0, 0], |it| [it.dev(), it.ino()]));
+    }
+    links.iter().any(|it| *it != 0).then_some(links)
 }
 
 /// What `pid` has in memory; nothing where it is gone or hidden from us.
@@ -266,6 +289,9 @@ mod tests {
         assert!(all().contains(&pid));
         assert!(threads(pid).contains(&Tid(pid.0)));
         assert_eq!(process_of(Tid(pid.0)), Some(pid));
+        let links = namespaces(pid, Tid(pid.0)).unwrap();
+        assert!(links.len() == 14 && links.iter().all(|it| *it != 0), "{links:x?}");
+        assert_eq!(namespaces(Pid(i32::MAX), Tid(i32::MAX)), None);
         let own = mappings(pid).into_iter().find(Mapping::is_executable).unwrap();
         let path = std::env::current_exe().unwrap();
         let mut ids = BuildIds::default();

@@ -82,6 +82,17 @@ impl Tracefs {
 }
 
 impl Tracefs {
+    /// The format of the tracepoint `event`, which is `system:event`, modifiers after it or not.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being read.
+    pub fn format(&self, event: &str) -> io::Result<Vec<u8>> {
+        let mut parts = event.split(':');
+        let (system, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        read(&self.root()?.join("events").join(system).join(name).join("format"))
+    }
+
     /// The id of one tracepoint, or `None` if there is none of that name.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::bpf;
 use crate::bpf::Programs;
 use crate::host::kernel;
 use crate::host::process;
+use crate::perfdata::AttrFlags;
 use crate::sys::spawn::Held;
 use crate::units::Tid;
 
@@ -37,7 +38,8 @@ impl Session<'_> {
         held: Option<&Held>,
         notes: &mut Vec<Note>,
     ) -> Vec<u8> {
-        let mut synth = Synth::new(self.trailer(), 0);
+        let of_tasks = self.data_mappings() | self.config.contents.of_tasks;
+        let mut synth = Synth::new(self.trailer(), 0, of_tasks);
         synth.ids(&self.id_entries());
         let symbols = symbols.join().ok().and_then(Result::ok);
         match symbols.as_ref().and_then(kernel::Symbols::text) {
@@ -54,6 +56,7 @@ impl Session<'_> {
             Watch::Threads(_) => &request.online,
         });
         self.describe_programs(&mut synth, symbols);
+        synth.cgroups();
         self.drain_early();
         if self.config.target.is_cpus() {
             for (pid, n) in process::all().into_iter().zip(1..) {
@@ -80,12 +83,19 @@ impl Session<'_> {
             let pid = held.pid();
             if let Some(task) = process::task(pid, Tid(pid.0)) {
                 synth.comm(pid, Tid(pid.0), &task.comm);
+                synth.namespaces(pid, Tid(pid.0));
             }
         }
         synth.finished();
         self.next_message = synth.next_message();
         self.drain_early();
         synth.take()
+    }
+
+    /// Whether what data is mapped is recorded, be it by the plan's own decision.
+    fn data_mappings(&self) -> AttrFlags {
+        let all = self.opened.iter().map(|it| it.attr.flags);
+        all.fold(AttrFlags::empty(), |all, it| all | it & AttrFlags::MMAP_DATA)
     }
 
     /// Takes what the rings hold by now, to be written once there is a file.

@@ -84,7 +84,7 @@ impl Catcher {
             Err(Errno::ENODEV) => Ok(None),
             Err(errno) => {
                 let event = "BPF program loads".to_owned();
-                Err(OpenError { event, target, errno }.into())
+                Err(OpenError { event, target, errno, remedy: None }.into())
             }
         }
     }

@@ -4,7 +4,11 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::events::CallChains;
 use crate::events::Event;
+use crate::perfdata::AttrFlags;
+use crate::perfdata::ReadFormat;
+use crate::perfdata::SampleType;
 use crate::units::Cpu;
 use crate::units::Pid;
 use crate::units::Tid;
@@ -24,7 +28,9 @@ pub struct Config {
     /// How often.
     pub rate: Rate,
     /// What a sample knows of its callers.
-    pub call_graph: CallGraph,
+    pub call_graph: CallChains,
+    /// What else a sample holds, and which other records come.
+    pub contents: Contents,
     /// How large the rings are.
     pub ring: RingSize,
     /// Whether children of the watched tasks are watched too.
@@ -89,13 +95,23 @@ pub enum Rate {
     Period(u64),
 }
 
-/// What a sample knows of its callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallGraph {
-    /// Nothing.
-    None,
-    /// What following the frame pointers finds.
-    FramePointers,
+/// What samples hold and which other records come, beside the usual: nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Further fields of each sample.
+    pub fields: SampleType,
+    /// Which registers of user space, as a mask; with [`SampleType::REGS_USER`].
+    pub user_registers: u64,
+    /// Which registers at the interrupt; with [`SampleType::REGS_INTR`].
+    pub registers: u64,
+    /// Which branches, `PERF_SAMPLE_BRANCH_*`; with [`SampleType::BRANCH_STACK`].
+    pub branches: u64,
+    /// What else a read of a counter gives.
+    pub reads: ReadFormat,
+    /// Further records of tasks, told by whoever tells of those.
+    pub of_tasks: AttrFlags,
+    /// Whether each task's own count is written at its end.
+    pub counts_tasks: bool,
 }
 
 /// How large the data area of each ring is.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::bpf::Program;
 use crate::bpf::Programs;
+use crate::events::Place;
 use crate::perfdata::Endian;
 use crate::perfdata::Record;
 use crate::perfdata::RecordKind;
@@ -17,6 +18,7 @@ use crate::perfdata::feature::EventDesc;
 use crate::perfdata::feature::EventDescs;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
+use crate::perfdata::feature::GroupDesc;
 use crate::perfdata::feature::PipeBodies;
 use crate::perfdata::feature::SampleTime;
 use crate::perfdata::feature::Text;
@@ -28,6 +30,7 @@ use crate::units::ProgId;
 
 use super::config::Compat;
 use super::hop::Tally;
+use super::open::Opened;
 use super::session::FileEvent;
 
 /// The features of a recording, ascending by number.
@@ -81,6 +84,22 @@ pub(super) fn compressed_kind(compat: Compat) -> RecordKind {
         Compat::Perf6_1 => RecordKind::COMPRESSED,
         Compat::Perf6_17 => RecordKind::COMPRESSED2,
     }
+}
+
+/// The groups of events, if there are some.
+pub(super) fn groups<Fd>(opened: &[Opened<Fd>]) -> Option<Feature> {
+    let mut groups: Vec<GroupDesc> = Vec::new();
+    for (leader_idx, event) in (0..).zip(opened) {
+        match (&event.place, groups.last_mut()) {
+            (Place::Leader { name, .. }, _) => {
+                let name = Text::from(name.as_deref().unwrap_or(GroupDesc::ANONYMOUS));
+                groups.push(GroupDesc { name, leader_idx, n_members: 1 });
+            }
+            (Place::Member, Some(group)) => group.n_members += 1,
+            _ => {}
+        }
+    }
+    (!groups.is_empty()).then_some(Feature::Groups(groups))
 }
 
 /// What is known of BPF programs, with their types, as a file has it.

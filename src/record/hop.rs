@@ -59,8 +59,9 @@ impl Pieces<'_> {
 /// Where fields lie in the records of a ring, of which all events are alike in this.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// The offset in a sample at which its time stands, header included, in bytes.
-    pub(super) time_at: usize,
+    /// The offset in a sample at which its time stands, header included, in bytes; `None` where not
+    /// all events have one.
+    pub(super) time_at: Option<usize>,
     /// The length of the trailer of other records, in bytes.
     pub(super) trailer_len: usize,
 }
@@ -117,7 +118,7 @@ impl Tally {
             }
             at += size;
         }
-        if let Some((early, late)) = ends {
+        if let (Some((early, late)), Some(time_at)) = (ends, time_at) {
             let time = |at: usize| pieces.word(at + time_at).map(Nanos);
             let (early, late) = (time(early), time(late));
             self.first = self.first.into_iter().chain(early).min();
@@ -157,7 +158,7 @@ fn header_of(word: u64) -> (RecordKind, usize) {
 mod tests {
     use super::*;
 
-    const PLACES: Places = Places { time_at: 16, trailer_len: 16 };
+    const PLACES: Places = Places { time_at: Some(16), trailer_len: 16 };
 
     /// A record of `words` after its header.
     fn record(kind: RecordKind, words: &[u64]) -> Vec<u8> {

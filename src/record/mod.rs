@@ -20,11 +20,15 @@ mod catch;
 mod config;
 mod control;
 mod describe;
+mod filters;
+mod functions;
 mod hop;
+mod lost;
 mod note;
 mod open;
 mod output;
 mod plan;
+mod pmus;
 mod pump;
 mod rings;
 mod session;
@@ -43,9 +47,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
-pub use config::CallGraph;
 pub use config::Compat;
 pub use config::Config;
+pub use config::Contents;
 pub use config::CountRuns;
 pub use config::Delay;
 pub use config::Events;
@@ -56,6 +60,8 @@ pub use config::Rate;
 pub use config::RingSize;
 pub use config::Target;
 pub use control::ControlBy;
+pub use filters::check_filter;
+pub use functions::FunctionsOfFiles;
 pub use hop::Tally;
 pub use note::Note;
 pub use session::record;
@@ -90,6 +96,17 @@ pub enum Error {
         ring_bytes: usize,
         /// How many.
         n_rings: usize,
+    },
+    /// A filter was refused.
+    #[error("cannot filter event `{event}` with `{filter}`")]
+    Filter {
+        /// The event.
+        event: String,
+        /// The filter as it was set.
+        filter: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
     },
     /// The command could not be run.
     #[error("cannot run `{command}`")]

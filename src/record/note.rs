@@ -22,6 +22,17 @@ pub enum Note {
     },
     /// Other tasks are not ours to watch.
     OnlyOwnPrograms,
+    /// A group could not be opened together.
+    Ungrouped {
+        /// Its leader.
+        leader: String,
+    },
+    /// The kernel does not hand an event on to children: one that is a probe by path or, before
+    /// 6.13, one whose samples hold the values of a group.
+    NoChildren {
+        /// The event.
+        event: String,
+    },
     /// A CPU went offline before its event was open.
     CpuOffline {
         /// The CPU.
@@ -76,6 +87,14 @@ impl fmt::Display for Note {
             }
             Self::OnlyOwnPrograms => f.write_str(
                 "other tasks may not be watched; BPF programs that they load have no name",
+            ),
+            Self::Ungrouped { leader } => write!(
+                f,
+                "the group of `{leader}` cannot be opened together; its events are recorded one by one"
+            ),
+            Self::NoChildren { event } => write!(
+                f,
+                "the kernel hands `{event}` to no child; what the tasks start is not sampled by it"
             ),
             Self::CpuOffline { cpu } => write!(f, "CPU {cpu} is offline and left out"),
             Self::SmallerRings { wanted, taken } => write!(

@@ -4,15 +4,27 @@
 //! saying which. So the bits are dropped one after another, the newest first, and once dropped
 //! they stay so for every event that follows: all must agree where a reader looks for the id.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ffi::CStr;
+
 use nix::errno::Errno;
 
 use crate::events::Event;
+use crate::events::Filters;
+use crate::events::Place;
 use crate::events::Precision;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::ReadFormat;
+use crate::perfdata::SampleType;
 use crate::sys::perf_event::EventFd;
+use crate::sys::perf_event::Extra;
 use crate::sys::perf_event::OpenError;
+use crate::sys::perf_event::Remedy;
 use crate::sys::perf_event::Target;
 use crate::units::Cpu;
 
@@ -26,8 +38,15 @@ pub(super) trait Opener {
     /// What stands for an open event.
     type Fd;
 
-    /// Opens the event of an encoded attribute.
-    fn open(&mut self, attr: &[u8], target: Target) -> Result<Self::Fd, Errno>;
+    /// Opens the event of an encoded attribute, in the group of `leader`, as a probe of the file
+    /// at `path`.
+    fn open(
+        &mut self,
+        attr: &[u8],
+        target: Target,
+        leader: Option<&Self::Fd>,
+        path: Option<&CStr>,
+    ) -> Result<Self::Fd, Errno>;
 }
 
 /// The running kernel.
@@ -37,8 +56,14 @@ pub(super) struct Kernel;
 impl Opener for Kernel {
     type Fd = EventFd;
 
-    fn open(&mut self, attr: &[u8], target: Target) -> Result<EventFd, Errno> {
-        EventFd::open(attr, target)
+    fn open(
+        &mut self,
+        attr: &[u8],
+        target: Target,
+        leader: Option<&EventFd>,
+        path: Option<&CStr>,
+    ) -> Result<EventFd, Errno> {
+        EventFd::open_with(attr, target, Extra { leader, path })
     }
 }
 
@@ -48,15 +73,19 @@ pub(super) struct Opened<Fd> {
     pub(super) role: Role,
     pub(super) name: String,
     pub(super) attr: Attr,
+    pub(super) place: Place,
+    pub(super) filters: Filters,
     pub(super) instances: Vec<(Target, Fd)>,
 }
 
 /// What kernels have come to know over time, the newest first.
 ///
-/// Sources: since 6.0, 5.12, 5.1, 5.1, 3.16, 3.12, 3.2; the order in which
+/// Sources: since 6.13, 6.0, 5.12, 5.12, 5.1, 5.1, 3.16, 3.12, 3.2; the order in which
 /// `include/uapi/linux/perf_event.h` grew.
-const NEWEST_FIRST: [Bit; 7] = [
+const NEWEST_FIRST: [Bit; 9] = [
+    Bit::InheritedRead,
     Bit::Read(ReadFormat::LOST),
+    Bit::WeightInParts,
     Bit::Flag(AttrFlags::BUILD_ID),
     Bit::Flag(AttrFlags::BPF_EVENT),
     Bit::Flag(AttrFlags::KSYMBOL),
@@ -69,6 +98,11 @@ const NEWEST_FIRST: [Bit; 7] = [
 enum Bit {
     Flag(AttrFlags),
     Read(ReadFormat),
+    /// The values of a group in samples of children, too: `has_inherit_and_sample_read()` in
+    /// `kernel/events/core.c`.
+    InheritedRead,
+    /// Older kernels know the weight as one number.
+    WeightInParts,
 }
 
 impl Bit {
@@ -76,6 +110,11 @@ impl Bit {
         match self {
             Self::Flag(flag) => attr.flags.intersects(flag),
             Self::Read(format) => attr.read_format.contains(format),
+            Self::InheritedRead => {
+                attr.sample_type.contains(SampleType::READ)
+                    && attr.flags.contains(AttrFlags::INHERIT)
+            }
+            Self::WeightInParts => attr.sample_type.contains(SampleType::WEIGHT_STRUCT),
         }
     }
 
@@ -83,6 +122,12 @@ impl Bit {
         match self {
             Self::Flag(flag) => attr.flags.remove(flag),
             Self::Read(format) => attr.read_format.remove(format),
+            Self::InheritedRead if self.is_in(attr) => attr.flags.remove(AttrFlags::INHERIT),
+            Self::WeightInParts if self.is_in(attr) => {
+                attr.sample_type.remove(SampleType::WEIGHT_STRUCT);
+                attr.sample_type.insert(SampleType::WEIGHT);
+            }
+            Self::InheritedRead | Self::WeightInParts => {}
         }
     }
 }
@@ -108,10 +153,7 @@ pub(super) fn open_all<O: Opener>(
         Some(at) => ladder.open_system(&mut plan, at)?,
         None => None,
     };
-    let mut opened = Vec::with_capacity(plan.len() + 1);
-    for planned in plan {
-        opened.push(ladder.open(planned)?);
-    }
+    let mut opened = ladder.open_in_order(plan)?;
     let n_dropped = ladder.n_dropped;
     opened.extend(system);
     if opened.iter().all(|it| excludes_kernel(&it.attr)) {
@@ -133,6 +175,50 @@ struct Ladder<'a, O> {
 }
 
 impl<O: Opener> Ladder<'_, O> {
+    /// Opens events one after another, members into the group of the leader before them.
+    fn open_in_order(&mut self, plan: Vec<Planned>) -> Result<Vec<Opened<O::Fd>>, OpenError> {
+        let mut opened: Vec<Opened<O::Fd>> = Vec::with_capacity(plan.len() + 1);
+        let mut left = VecDeque::from(plan);
+        // What is open of the group that is being opened, its leader left out.
+        let mut members: Vec<Planned> = Vec::new();
+        while let Some(planned) = left.pop_front() {
+            if planned.place != Place::Member {
+                members.clear();
+                opened.push(self.open(planned, None)?);
+                continue;
+            }
+            let leader_at = opened.len().checked_sub(members.len() + 1);
+            let leader = leader_at.and_then(|at| opened.get(at));
+            let error = match self.open(planned.clone(), leader) {
+                Ok(it) => {
+                    opened.push(it);
+                    members.push(planned);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let is_weak = |it: &Opened<_>| matches!(it.place, Place::Leader { is_weak: true, .. });
+            let Some(leader) = leader.filter(|it| is_weak(it)) else { return Err(error) };
+            // The whole group falls apart: who is in is opened again.
+            self.notes.push(Note::Ungrouped { leader: leader.name.clone() });
+            let waits = leader.attr.flags & (AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC);
+            opened.truncate(opened.len() - members.len());
+            if let Some(leader) = opened.last_mut() {
+                leader.place = Place::Alone;
+            }
+            members.push(planned);
+            while left.front().is_some_and(|it| it.place == Place::Member) {
+                members.extend(left.pop_front());
+            }
+            for mut it in members.drain(..).rev() {
+                it.place = Place::Alone;
+                it.attr.flags |= waits;
+                left.push_front(it);
+            }
+        }
+        Ok(opened)
+    }
+
     /// Opens the dummies for all tasks, or gives their work to others where that is not allowed
     /// and nobody else watches all tasks.
     fn open_system(
@@ -141,7 +227,7 @@ impl<O: Opener> Ladder<'_, O> {
         at: usize,
     ) -> Result<Option<Opened<O::Fd>>, OpenError> {
         let planned = plan.remove(at);
-        let error = match self.open(planned) {
+        let error = match self.open(planned, None) {
             Ok(opened) => {
                 // A kernel without BPF has nothing to tell, and that is nothing to be told.
                 let kinds = AttrFlags::TASK | plan::OF_PROGRAMS;
@@ -162,14 +248,33 @@ impl<O: Opener> Ladder<'_, O> {
         Ok(None)
     }
 
-    fn open(&mut self, planned: Planned) -> Result<Opened<O::Fd>, OpenError> {
-        let Planned { role, mut name, mut attr, mut precision, targets } = planned;
-        let (wanted, was_excluded) = (name.clone(), excludes_kernel(&attr));
+    fn open(
+        &mut self,
+        planned: Planned,
+        leader: Option<&Opened<O::Fd>>,
+    ) -> Result<Opened<O::Fd>, OpenError> {
+        let Planned { role, mut name, mut attr, mut precision, targets, place, probe, filters } =
+            planned;
+        let (wanted, was) = (name.clone(), attr);
+        if probe.is_some() {
+            // At each fork the kernel would look for the path at the same address of another
+            // program, and the fork would fail: `perf_uprobe_init()` in
+            // `kernel/trace/trace_event_perf.c`.
+            attr.flags.remove(AttrFlags::INHERIT);
+        }
         let had_stand_in = self.instead.is_some();
         NEWEST_FIRST.iter().take(self.n_dropped).for_each(|bit| bit.drop_from(&mut attr));
+        let leaders: BTreeMap<_, _> =
+            leader.into_iter().flat_map(|it| &it.instances).map(|it| (it.0, &it.1)).collect();
         let mut instances = Vec::with_capacity(targets.len());
         for target in targets {
-            let mut event = Attempt { role, name, attr, precision, target };
+            let leader = leaders.get(&target).copied();
+            if place == Place::Member && leader.is_none() {
+                // Its leader's target is gone.
+                continue;
+            }
+            let path = probe.as_deref();
+            let mut event = Attempt { role, name, attr, precision, target, leader, path };
             let fd = self.open_one(&mut event)?;
             Attempt { name, attr, precision, .. } = event;
             instances.extend(fd.map(|fd| (target, fd)));
@@ -177,20 +282,21 @@ impl<O: Opener> Ladder<'_, O> {
         if had_stand_in && self.instead.is_none() {
             self.notes.push(Note::Instead { wanted, taken: name.clone() });
         }
-        if !was_excluded && excludes_kernel(&attr) {
+        if !excludes_kernel(&was) && excludes_kernel(&attr) {
             self.notes.push(Note::UserOnly { event: name.clone() });
         }
-        Ok(Opened { role, name, attr, instances })
+        if was.flags.contains(AttrFlags::INHERIT) && !attr.flags.contains(AttrFlags::INHERIT) {
+            self.notes.push(Note::NoChildren { event: name.clone() });
+        }
+        Ok(Opened { role, name, attr, place, filters, instances })
     }
 
     /// Opens one instance, or none where its target is gone; `event` is left as it was opened.
-    fn open_one(&mut self, event: &mut Attempt) -> Result<Option<O::Fd>, OpenError> {
+    fn open_one(&mut self, event: &mut Attempt<'_, O::Fd>) -> Result<Option<O::Fd>, OpenError> {
         let wanted = event.attr;
         let n_dropped = self.n_dropped;
         loop {
-            let mut bytes = Vec::new();
-            event.attr.encode(event.attr.needed_size(), &mut bytes);
-            let errno = match self.opener.open(&bytes, event.target) {
+            let errno = match self.ask(event, &event.attr, event.target) {
                 Ok(fd) => return Ok(Some(fd)),
                 Err(errno) => errno,
             };
@@ -223,8 +329,39 @@ impl<O: Opener> Ladder<'_, O> {
             if is_denied && event.leave_kernel_out() {
                 continue;
             }
-            return Err(OpenError { event: event.name.clone(), target: event.target, errno });
+            let remedy = if is_denied { None } else { self.remedy(event, &wanted) };
+            let (event, target) = (event.name.clone(), event.target);
+            return Err(OpenError { event, target, errno, remedy });
         }
+    }
+
+    fn ask(
+        &mut self,
+        event: &Attempt<'_, O::Fd>,
+        attr: &Attr,
+        target: Target,
+    ) -> Result<O::Fd, Errno> {
+        let mut bytes = Vec::new();
+        attr.encode(attr.needed_size(), &mut bytes);
+        self.opener.open(&bytes, target, event.leader, event.path)
+    }
+
+    /// How the same event could be opened: the kernel says no to all at once, and not why.
+    fn remedy(&mut self, event: &Attempt<'_, O::Fd>, wanted: &Attr) -> Option<Remedy> {
+        if event.role != Role::Sampling {
+            return None;
+        }
+        for field in SELDOM.iter().filter(|it| wanted.sample_type.contains(**it)) {
+            let sample_type = wanted.sample_type - *field;
+            if self.ask(event, &Attr { sample_type, ..*wanted }, event.target).is_ok() {
+                return Some(Remedy::Without(*field));
+            }
+        }
+        let Target::TaskOnCpu(_, cpu) = event.target else { return None };
+        let of_tasks = AttrFlags::INHERIT | AttrFlags::ENABLE_ON_EXEC;
+        let attr = Attr { flags: wanted.flags - of_tasks, ..*wanted };
+        let alone = Attempt { leader: None, name: event.name.clone(), ..*event };
+        self.ask(&alone, &attr, Target::Cpu(cpu)).is_ok().then_some(Remedy::OnCpus)
     }
 
     fn note_offline(&mut self, cpu: Cpu) {
@@ -234,7 +371,7 @@ impl<O: Opener> Ladder<'_, O> {
         }
     }
 
-    fn take_instead(&mut self, event: &mut Attempt) -> bool {
+    fn take_instead(&mut self, event: &mut Attempt<'_, O::Fd>) -> bool {
         if event.role != Role::Sampling {
             return false;
         }
@@ -265,16 +402,34 @@ impl<O: Opener> Ladder<'_, O> {
     }
 }
 
+/// The fields of samples that not every event has, or not every kernel.
+const SELDOM: [SampleType; 12] = [
+    SampleType::BRANCH_STACK,
+    SampleType::REGS_INTR,
+    SampleType::STACK_USER,
+    SampleType::REGS_USER,
+    SampleType::WEIGHT_STRUCT,
+    SampleType::WEIGHT,
+    SampleType::PHYS_ADDR,
+    SampleType::DATA_PAGE_SIZE,
+    SampleType::CODE_PAGE_SIZE,
+    SampleType::CGROUP,
+    SampleType::DATA_SRC,
+    SampleType::ADDR,
+];
+
 /// One try after another to open one instance.
-struct Attempt {
+struct Attempt<'a, Fd> {
     role: Role,
     name: String,
     attr: Attr,
     precision: Precision,
     target: Target,
+    leader: Option<&'a Fd>,
+    path: Option<&'a CStr>,
 }
 
-impl Attempt {
+impl<Fd> Attempt<'_, Fd> {
     /// Samples user space alone, as an ordinary user may where the kernel is not theirs to see.
     fn leave_kernel_out(&mut self) -> bool {
         let kernel = AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
@@ -312,208 +467,4 @@ fn lower_precision(attr: &mut Attr) -> bool {
 
 fn restore_precision(attr: &mut Attr, wanted: &Attr) {
     attr.flags = (attr.flags - PRECISE) | (wanted.flags & PRECISE);
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::events;
-    use crate::perfdata::Cursor;
-    use crate::perfdata::Endian;
-    use crate::units::FileOffset;
-    use crate::units::Tid;
-
-    use super::super::config::CallGraph;
-    use super::super::config::FollowBpf;
-    use super::super::config::Inherit;
-    use super::super::config::Rate;
-    use super::super::plan::Request;
-    use super::super::plan::Start;
-    use super::super::plan::Watch;
-    use super::*;
-
-    /// A kernel that says no as `refuse` says, and keeps what it was asked.
-    struct Fake<F> {
-        refuse: F,
-        asked: Vec<(Attr, Target)>,
-    }
-
-    impl<F: Fn(&Attr, Target) -> Option<Errno>> Opener for Fake<F> {
-        type Fd = ();
-
-        fn open(&mut self, attr: &[u8], target: Target) -> Result<(), Errno> {
-            let mut cursor = Cursor::new(attr, FileOffset(0), Endian::NATIVE);
-            let attr = Attr::decode(&mut cursor).unwrap();
-            self.asked.push((attr, target));
-            (self.refuse)(&attr, target).map_or(Ok(()), Err)
-        }
-    }
-
-    fn request(watch: Watch) -> Request {
-        Request {
-            events: vec![events::default_event()],
-            watch,
-            start: Start::AtExec,
-            rate: Rate::Usual(4000),
-            call_graph: CallGraph::None,
-            inherit: Inherit::Yes,
-            bpf: FollowBpf::Yes,
-            online: vec![Cpu(0), Cpu(1)],
-            wakeup_bytes: 4096,
-        }
-    }
-
-    fn workload() -> Request {
-        request(Watch::Threads(vec![Tid(7)]))
-    }
-
-    type Result3 = (Result<Vec<Opened<()>>, OpenError>, Vec<Note>, usize);
-
-    fn open(request: &Request, refuse: impl Fn(&Attr, Target) -> Option<Errno>) -> Result3 {
-        let mut opener = Fake { refuse, asked: Vec::new() };
-        let mut notes = Vec::new();
-        let clock = events::clock_instead(events::SOFTWARE_TASK_CLOCK);
-        let opened = open_all(&mut opener, plan::plan(request), Some(&clock), &mut notes);
-        (opened, notes, opener.asked.len())
-    }
-
-    fn is_cycles(attr: &Attr) -> bool {
-        attr.kind == events::KIND_HARDWARE
-    }
-
-    #[test]
-    fn a_kernel_that_knows_all_is_asked_once_for_each() {
-        let (opened, notes, n_asked) = open(&workload(), |_, _| None);
-        let opened = opened.unwrap();
-        assert_eq!((n_asked, notes.len()), (4, 0));
-        let names: Vec<_> = opened.iter().map(|it| (&*it.name, it.instances.len())).collect();
-        assert_eq!(names, [("cycles:P", 2), ("dummy:u", 2)]);
-    }
-
-    #[test]
-    fn precision_falls_step_by_step_where_the_best_was_asked_for() {
-        let refuse = |attr: &Attr, _| (1 < attr.precise_ip()).then_some(Errno::EOPNOTSUPP);
-        let (opened, notes, _) = open(&workload(), refuse);
-        assert_eq!(opened.unwrap()[0].attr.precise_ip(), 1);
-        assert_eq!(notes, []);
-    }
-
-    #[test]
-    fn where_cycles_are_not_counted_a_clock_takes_their_place_and_that_is_told() {
-        for errno in [Errno::ENOENT, Errno::EOPNOTSUPP] {
-            let refuse = |attr: &Attr, _| is_cycles(attr).then_some(errno);
-            let (opened, notes, _) = open(&workload(), refuse);
-            let opened = opened.unwrap();
-            assert_eq!((&*opened[0].name, opened[0].attr.config), ("task-clock:ppp", 1));
-            assert!(opened[0].attr.flags.contains(AttrFlags::INHERIT | AttrFlags::FREQ));
-            let (wanted, taken) = ("cycles:P".to_owned(), "task-clock:ppp".to_owned());
-            assert_eq!(notes, [Note::Instead { wanted, taken }]);
-        }
-    }
-
-    #[test]
-    fn an_event_that_was_named_has_no_stand_in() {
-        let mut opener = Fake {
-            refuse: |attr: &Attr, _| is_cycles(attr).then_some(Errno::ENOENT),
-            asked: Vec::new(),
-        };
-        let opened = open_all(&mut opener, plan::plan(&workload()), None, &mut Vec::new());
-        let error = opened.unwrap_err();
-        assert_eq!((&*error.event, error.errno), ("cycles:P", Errno::ENOENT));
-    }
-
-    /// An older kernel: refuses every attribute with one of the newest `n` bits.
-    #[track_caller]
-    fn check_age(n: usize, want_first: AttrFlags, want_system: bool) {
-        let refuse = |attr: &Attr, _| {
-            let unknown = NEWEST_FIRST.iter().take(n).any(|bit| bit.is_in(attr));
-            unknown.then_some(Errno::EINVAL)
-        };
-        let (opened, notes, _) = open(&workload(), refuse);
-        let opened = opened.unwrap();
-        let side = AttrFlags::MMAP2 | AttrFlags::COMM_EXEC | AttrFlags::BUILD_ID;
-        assert_eq!(opened[0].attr.flags & side, want_first, "{n}");
-        assert_eq!(opened.len() == 2, want_system, "{n}");
-        assert_eq!(notes, [], "{n}");
-        let reads: Vec<_> = opened.iter().map(|it| it.attr.read_format).collect();
-        assert!(reads.iter().all(|it| it == &reads[0]), "{n}");
-        // Precision is not what was refused.
-        assert_eq!(opened[0].attr.precise_ip(), 3, "{n}");
-    }
-
-    #[test]
-    fn bits_that_an_older_kernel_refuses_are_dropped_one_at_a_time() {
-        let (mmap2, exec, id) = (AttrFlags::MMAP2, AttrFlags::COMM_EXEC, AttrFlags::BUILD_ID);
-        check_age(0, mmap2 | exec | id, true);
-        check_age(1, mmap2 | exec | id, true);
-        check_age(2, mmap2 | exec, true);
-        check_age(3, mmap2 | exec, true);
-        check_age(4, mmap2 | exec, false);
-        check_age(5, mmap2, false);
-        check_age(6, AttrFlags::empty(), false);
-        check_age(7, AttrFlags::empty(), false);
-    }
-
-    #[test]
-    fn a_refusal_that_nothing_helps_is_the_first_one_told() {
-        let refuse = |attr: &Attr, _| is_cycles(attr).then_some(Errno::EINVAL);
-        let (opened, _, _) = open(&workload(), refuse);
-        assert_eq!(opened.unwrap_err().errno, Errno::EINVAL);
-    }
-
-    #[test]
-    fn without_the_privilege_the_target_tells_of_its_own_programs() {
-        let refuse = |_: &Attr, target| is_cpu(target).then_some(Errno::EACCES);
-        let (opened, notes, _) = open(&workload(), refuse);
-        let opened = opened.unwrap();
-        assert_eq!(notes, [Note::OnlyOwnPrograms]);
-        assert_eq!(opened.len(), 1);
-        assert!(opened[0].attr.flags.contains(plan::OF_PROGRAMS));
-    }
-
-    #[test]
-    fn where_the_kernel_may_not_be_seen_user_space_is() {
-        let refuse = |attr: &Attr, target| {
-            let is_kernel = !attr.flags.contains(AttrFlags::EXCLUDE_KERNEL);
-            (is_cpu(target) || is_kernel).then_some(Errno::EACCES)
-        };
-        let (opened, notes, _) = open(&workload(), refuse);
-        assert_eq!(opened.unwrap()[0].name, "cycles:Pu");
-        // Whose programs have names does not matter where the kernel has no samples.
-        let event = "cycles:Pu".to_owned();
-        assert_eq!(notes, [Note::UserOnly { event }]);
-    }
-
-    #[test]
-    fn a_stand_in_keeps_out_of_the_kernel_as_well() {
-        let refuse = |attr: &Attr, target| match () {
-            () if is_cpu(target) || !excludes_kernel(attr) => Some(Errno::EACCES),
-            () => is_cycles(attr).then_some(Errno::ENOENT),
-        };
-        let (opened, notes, _) = open(&workload(), refuse);
-        assert!(excludes_kernel(&opened.unwrap()[0].attr));
-        let (wanted, taken) = ("cycles:P".to_owned(), "task-clock:pppu".to_owned());
-        let event = taken.clone();
-        assert_eq!(notes, [Note::Instead { wanted, taken }, Note::UserOnly { event }]);
-    }
-
-    #[test]
-    fn all_cpus_without_the_privilege_is_refused_by_the_name_that_was_asked_for() {
-        let request = request(Watch::Cpus(vec![Cpu(0), Cpu(1)]));
-        let (opened, _, _) = open(&request, |_, _| Some(Errno::EACCES));
-        let error = opened.unwrap_err();
-        assert_eq!(error.to_string(), "cannot open event `cycles:P` on CPU 0");
-    }
-
-    #[test]
-    fn a_cpu_that_went_offline_and_a_thread_that_ended_are_left_out() {
-        let request = request(Watch::Cpus(vec![Cpu(0), Cpu(1)]));
-        let gone = |_: &Attr, target| (target == Target::Cpu(Cpu(1))).then_some(Errno::ENODEV);
-        let (opened, notes, _) = open(&request, gone);
-        assert!(opened.unwrap().iter().all(|it| it.instances.len() == 1));
-        assert_eq!(notes, [Note::CpuOffline { cpu: Cpu(1) }]);
-
-        let (opened, notes, _) =
-            open(&workload(), |_, target| (!is_cpu(target)).then_some(Errno::ESRCH));
-        assert_eq!((opened.unwrap()[0].instances.len(), notes.len()), (0, 0));
-    }
 }

@@ -10,9 +10,15 @@
 //! The dummies are on from open to close, whatever starts and stops the sampling. Nobody but one
 //! event asks for one kind of side record, else each came twice.
 
+use std::ffi::CString;
+
 use crate::events;
+use crate::events::CallChains;
 use crate::events::Event;
+use crate::events::Filters;
+use crate::events::Place;
 use crate::events::Precision;
+use crate::events::registers;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::ReadFormat;
@@ -21,10 +27,11 @@ use crate::sys::perf_event;
 use crate::units::Cpu;
 use crate::units::Tid;
 
-use super::config::CallGraph;
+use super::config::Contents;
 use super::config::FollowBpf;
 use super::config::Inherit;
 use super::config::Rate;
+use super::rings;
 
 /// What the plan depends on, of all that was asked for.
 #[derive(Clone, Debug)]
@@ -33,7 +40,8 @@ pub(super) struct Request {
     pub(super) watch: Watch,
     pub(super) start: Start,
     pub(super) rate: Rate,
-    pub(super) call_graph: CallGraph,
+    pub(super) call_graph: CallChains,
+    pub(super) contents: Contents,
     pub(super) inherit: Inherit,
     pub(super) bpf: FollowBpf,
     pub(super) online: Vec<Cpu>,
@@ -82,6 +90,11 @@ pub(super) struct Planned {
     pub(super) attr: Attr,
     pub(super) precision: Precision,
     pub(super) targets: Vec<perf_event::Target>,
+    /// Where it stands in a group; members follow their leader.
+    pub(super) place: Place,
+    /// The file that it is a probe in.
+    pub(super) probe: Option<CString>,
+    pub(super) filters: Filters,
 }
 
 /// The side records that tell of tasks.
@@ -91,6 +104,10 @@ const OF_TASKS: AttrFlags = AttrFlags::MMAP
     .union(AttrFlags::COMM_EXEC)
     .union(AttrFlags::TASK)
     .union(AttrFlags::BUILD_ID);
+
+/// The registers and the stack of user space are copied for whoever unwinds it later.
+const WITH_DWARF: SampleType =
+    SampleType::CALLCHAIN.union(SampleType::REGS_USER).union(SampleType::STACK_USER);
 
 /// The side records that tell of BPF programs.
 pub(super) const OF_PROGRAMS: AttrFlags = AttrFlags::KSYMBOL.union(AttrFlags::BPF_EVENT);
@@ -109,28 +126,48 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     let n_events = request.events.len() + usize::from(has_system) + usize::from(has_tasks);
 
     let mut common = SampleType::IP | SampleType::TID | SampleType::TIME;
+    let of_all = SampleType::IDENTIFIER | SampleType::CPU | SampleType::CGROUP;
+    common |= request.contents.fields & of_all;
     if 1 < n_events {
         common |= SampleType::IDENTIFIER;
     }
     if is_cpus {
         common |= SampleType::CPU;
     }
-    let mut plan = Vec::with_capacity(n_events);
+    let mut plan: Vec<Planned> = Vec::with_capacity(n_events);
     for event in &request.events {
-        let mut attr = sampling(event, common, request);
-        if plan.is_empty() && !is_cpus && !has_tasks {
-            attr.flags |= OF_TASKS;
-        }
+        let leader = plan.iter().rev().find(|it| it.place != Place::Member);
+        let leader = leader.filter(|_| event.place == Place::Member).map(|it| it.attr);
+        let attr = sampling(event, common, leader.as_ref(), request);
+        let is_on = |it: &perf_event::Target| {
+            event
+                .cpus
+                .as_ref()
+                .is_none_or(|on| rings::cpu_of(*it).is_none_or(|it| on.contains(&it)))
+        };
         plan.push(Planned {
             role: Role::Sampling,
             name: event.name.clone(),
             attr,
             precision: event.precision,
-            targets: targets.clone(),
+            targets: targets.iter().copied().filter(is_on).collect(),
+            place: event.place.clone(),
+            // A path with a zero leads nowhere, and the kernel says so of an empty one.
+            probe: event.probe.as_ref().map(|it| CString::new(&*it.path).unwrap_or_default()),
+            filters: event.filters.clone(),
         });
     }
+    read_groups(&mut plan);
+    // What unwinds a stack may look for tables where data is mapped: `record_callchain_opt()` in
+    // `tools/perf/builtin-record.c`.
+    let copies_stack = plan.iter().any(|it| it.attr.sample_type.contains(SampleType::STACK_USER));
+    let mut of_tasks = OF_TASKS | request.contents.of_tasks;
+    of_tasks.set(AttrFlags::MMAP_DATA, copies_stack || of_tasks.contains(AttrFlags::MMAP_DATA));
+    if let Some(first) = plan.first_mut().filter(|_| !is_cpus && !has_tasks) {
+        first.attr.flags |= of_tasks;
+    }
     if has_tasks {
-        let mut attr = dummy(common, OF_TASKS);
+        let mut attr = dummy(common, of_tasks, request);
         if request.inherit == Inherit::Yes {
             attr.flags |= AttrFlags::INHERIT;
         }
@@ -142,9 +179,9 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     if has_system {
         let mut kinds = AttrFlags::empty();
         kinds.set(OF_PROGRAMS, has_programs);
-        kinds.set(OF_TASKS, is_cpus);
+        kinds.set(of_tasks, is_cpus);
         let everywhere = request.online.iter().copied().map(perf_event::Target::Cpu).collect();
-        plan.push(planned_dummy(Role::System, dummy(common, kinds), everywhere));
+        plan.push(planned_dummy(Role::System, dummy(common, kinds, request), everywhere));
     }
     // Whichever of them comes to own a ring.
     for it in &mut plan {
@@ -177,14 +214,24 @@ fn targets(watch: &Watch, online: &[Cpu]) -> Vec<perf_event::Target> {
     }
 }
 
-fn sampling(event: &Event, common: SampleType, request: &Request) -> Attr {
+/// The attribute of an event that samples; `leader` is that of the group that it is a member of.
+fn sampling(event: &Event, common: SampleType, leader: Option<&Attr>, request: &Request) -> Attr {
+    let (terms, contents) = (&event.terms, &request.contents);
     let mut attr = event.attr;
-    // A tracepoint or a program's output is rare and worth a sample each time.
-    let is_each = attr.kind == events::KIND_TRACEPOINT || events::is_bpf_output(&attr);
-    attr.sample_type = common;
-    attr.read_format = ReadFormat::ID | ReadFormat::LOST;
-    attr.flags |= AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL;
-    match request.rate {
+    let notes = attr.kind == events::KIND_TRACEPOINT || events::is_bpf_output(&attr);
+    // What is noted or hit is rare and worth a sample each time.
+    let is_each = notes || attr.kind == events::KIND_BREAKPOINT || event.probe.is_some();
+    attr.sample_type = common | contents.fields;
+    attr.read_format = ReadFormat::ID | ReadFormat::LOST | contents.reads;
+    attr.flags |= AttrFlags::SAMPLE_ID_ALL;
+    // A member runs with its leader.
+    attr.flags.set(AttrFlags::DISABLED, leader.is_none());
+    let rate = match terms.rate {
+        Some(events::Rate::Hertz(hertz)) => Rate::Hertz(hertz),
+        Some(events::Rate::Period(period)) => Rate::Period(period),
+        None => request.rate,
+    };
+    match rate {
         Rate::Usual(_) if is_each => attr.sample_period = 1,
         Rate::Usual(hertz) | Rate::Hertz(hertz) => {
             attr.sample_period = hertz;
@@ -193,27 +240,89 @@ fn sampling(event: &Event, common: SampleType, request: &Request) -> Attr {
         }
         Rate::Period(period) => attr.sample_period = period,
     }
-    if is_each {
+    if notes {
         attr.sample_type |= SampleType::RAW | SampleType::CPU | SampleType::PERIOD;
     }
-    if request.call_graph == CallGraph::FramePointers {
-        attr.sample_type |= SampleType::CALLCHAIN;
+    attr.sample_type.set(SampleType::READ, terms.reads_group);
+    attr.sample_regs_user = contents.user_registers;
+    attr.sample_regs_intr = contents.registers;
+    attr.branch_sample_type = contents.branches;
+    if let Some(branches) = terms.branches {
+        attr.sample_type |= SampleType::BRANCH_STACK;
+        attr.branch_sample_type = branches;
     }
+    if terms.has_retire_latency {
+        attr.sample_type |= SampleType::WEIGHT_STRUCT;
+    }
+    if terms.has_time == Some(false) {
+        attr.sample_type.remove(SampleType::TIME);
+    }
+    attr.sample_max_stack = terms.max_stack.unwrap_or(0);
+    call_chains(terms.call_chains.unwrap_or(request.call_graph), &mut attr);
+    let inherits = terms.is_inherited.unwrap_or(request.inherit == Inherit::Yes);
     if matches!(request.watch, Watch::Threads(_)) {
-        attr.flags.set(AttrFlags::INHERIT, request.inherit == Inherit::Yes);
-        attr.flags.set(AttrFlags::ENABLE_ON_EXEC, request.start == Start::AtExec);
+        attr.flags.set(AttrFlags::INHERIT, inherits);
+        let is_at_exec = request.start == Start::AtExec && leader.is_none();
+        attr.flags.set(AttrFlags::ENABLE_ON_EXEC, is_at_exec);
     }
+    attr.flags.set(AttrFlags::INHERIT_STAT, contents.counts_tasks);
     attr
 }
 
+fn call_chains(method: CallChains, attr: &mut Attr) {
+    match method {
+        CallChains::None => {}
+        CallChains::FramePointers => attr.sample_type |= SampleType::CALLCHAIN,
+        CallChains::Dwarf { stack_bytes } => {
+            attr.sample_type |= WITH_DWARF;
+            attr.sample_regs_user = registers::all_registers();
+            attr.sample_stack_user = stack_bytes;
+            attr.flags |= AttrFlags::EXCLUDE_CALLCHAIN_USER;
+        }
+        CallChains::Lbr => {
+            attr.sample_type |= SampleType::CALLCHAIN | SampleType::BRANCH_STACK;
+            attr.branch_sample_type = registers::CALL_STACK_BRANCHES;
+        }
+    }
+}
+
+/// Where a leader's samples hold the values of its members (`S`), these have no samples of their
+/// own: a reader makes them from the leader's, so that they look alike.
+///
+/// Source: `evsel__config_leader_sampling()` in `tools/perf/util/record.c`.
+fn read_groups(plan: &mut [Planned]) {
+    let mut leader: Option<Attr> = None;
+    let mut at = plan.iter_mut().peekable();
+    while let Some(it) = at.next() {
+        let is_read = it.attr.sample_type.contains(SampleType::READ);
+        match it.place {
+            Place::Alone => leader = None,
+            Place::Leader { .. } => {
+                let has_members = at.peek().is_some_and(|it| it.place == Place::Member);
+                if is_read && has_members {
+                    it.attr.read_format |= ReadFormat::GROUP;
+                }
+                leader = Some(it.attr).filter(|_| is_read);
+            }
+            Place::Member => {
+                let Some(leader) = &leader else { continue };
+                it.attr.sample_period = 0;
+                it.attr.flags.remove(AttrFlags::FREQ);
+                it.attr.sample_type = leader.sample_type;
+                it.attr.read_format = leader.read_format;
+            }
+        }
+    }
+}
+
 /// An event that never happens, for the side records that come with it.
-fn dummy(common: SampleType, kinds: AttrFlags) -> Attr {
+fn dummy(common: SampleType, kinds: AttrFlags, request: &Request) -> Attr {
     Attr {
         kind: events::KIND_SOFTWARE,
         config: events::SOFTWARE_DUMMY,
         sample_period: 1,
         sample_type: common,
-        read_format: ReadFormat::ID | ReadFormat::LOST,
+        read_format: ReadFormat::ID | ReadFormat::LOST | request.contents.reads,
         flags: kinds | AttrFlags::SAMPLE_ID_ALL | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
         ..Attr::default()
     }
@@ -221,7 +330,16 @@ fn dummy(common: SampleType, kinds: AttrFlags) -> Attr {
 
 fn planned_dummy(role: Role, attr: Attr, targets: Vec<perf_event::Target>) -> Planned {
     let name = "dummy:u".to_owned();
-    Planned { role, name, attr, precision: Precision::Exact, targets }
+    Planned {
+        role,
+        name,
+        attr,
+        precision: Precision::Exact,
+        targets,
+        place: Place::Alone,
+        probe: None,
+        filters: Filters::default(),
+    }
 }
 
 #[cfg(test)]
@@ -234,7 +352,8 @@ mod tests {
             watch,
             start,
             rate: Rate::Usual(4000),
-            call_graph: CallGraph::None,
+            call_graph: CallChains::None,
+            contents: Contents::default(),
             inherit: Inherit::Yes,
             bpf: FollowBpf::Yes,
             online: vec![Cpu(0), Cpu(2)],
@@ -332,5 +451,114 @@ mod tests {
         assert_eq!(attr.sample_period, 100_000);
         assert!(!attr.sample_type.contains(SampleType::PERIOD));
         assert!(!attr.flags.contains(AttrFlags::FREQ));
+    }
+
+    fn leader() -> Place {
+        Place::Leader { name: None, is_weak: false }
+    }
+
+    /// A group of two events, the first with what `S` asks for.
+    fn group(reads_group: bool) -> Vec<Planned> {
+        let mut request = workload();
+        let mut first = events::clock_instead(events::SOFTWARE_CPU_CLOCK);
+        first.place = leader();
+        first.terms.reads_group = reads_group;
+        let mut second = first.clone();
+        second.place = Place::Member;
+        second.terms.max_stack = Some(7);
+        request.events = vec![first, second];
+        plan(&request)
+    }
+
+    #[test]
+    fn a_member_runs_with_its_leader_and_is_sampled_by_itself() {
+        let plan = group(false);
+        let waits = AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
+        assert_eq!(plan[0].attr.flags & waits, waits);
+        assert_eq!(plan[1].attr.flags & (waits | AttrFlags::FREQ), AttrFlags::FREQ);
+        assert_eq!(plan[1].attr.sample_period, 4000);
+        assert!(!plan[0].attr.read_format.contains(ReadFormat::GROUP));
+    }
+
+    #[test]
+    fn the_values_of_a_group_come_with_its_leaders_samples() {
+        let plan = group(true);
+        let (first, second) = (plan[0].attr, plan[1].attr);
+        assert!(first.sample_type.contains(SampleType::READ));
+        assert!(first.read_format.contains(ReadFormat::GROUP | ReadFormat::ID));
+        assert_eq!(
+            (second.sample_type, second.read_format),
+            (first.sample_type, first.read_format)
+        );
+        assert_eq!((second.sample_period, second.flags & AttrFlags::FREQ), (0, AttrFlags::empty()));
+    }
+
+    #[test]
+    fn an_events_own_terms_win() {
+        let mut request = workload();
+        request.rate = Rate::Hertz(99);
+        request.call_graph = CallChains::FramePointers;
+        request.events[0].terms = events::Terms {
+            rate: Some(events::Rate::Period(500)),
+            call_chains: Some(CallChains::None),
+            max_stack: Some(5),
+            is_inherited: Some(false),
+            has_time: Some(false),
+            ..events::Terms::default()
+        };
+        let attr = plan(&request)[0].attr;
+        assert_eq!((attr.sample_period, attr.sample_max_stack), (500, 5));
+        let none = SampleType::TIME | SampleType::CALLCHAIN | SampleType::PERIOD;
+        assert!(!attr.sample_type.intersects(none));
+        assert!(!attr.flags.intersects(AttrFlags::FREQ | AttrFlags::INHERIT));
+    }
+
+    #[test]
+    fn unwinding_later_takes_registers_stack_and_data_mappings() {
+        let mut request = workload();
+        request.call_graph = CallChains::Dwarf { stack_bytes: 8192 };
+        let attr = plan(&request)[0].attr;
+        assert!(attr.sample_type.contains(WITH_DWARF));
+        assert_eq!(attr.sample_stack_user, 8192);
+        assert!(attr.flags.contains(AttrFlags::MMAP_DATA | AttrFlags::EXCLUDE_CALLCHAIN_USER));
+    }
+
+    #[test]
+    fn what_else_a_sample_holds_comes_where_it_is_asked_for() {
+        let mut request = request(Watch::Cpus(vec![Cpu(0)]), Start::WhenTold);
+        let side = AttrFlags::NAMESPACES | AttrFlags::CGROUP | AttrFlags::CONTEXT_SWITCH;
+        request.contents = Contents {
+            fields: SampleType::PHYS_ADDR | SampleType::CGROUP | SampleType::REGS_USER,
+            user_registers: 0x181,
+            of_tasks: side,
+            counts_tasks: true,
+            ..Contents::default()
+        };
+        let plan = plan(&request);
+        let fields = SampleType::PHYS_ADDR | SampleType::CGROUP | SampleType::REGS_USER;
+        assert!(plan[0].attr.sample_type.contains(fields));
+        assert!(plan[0].attr.flags.contains(AttrFlags::INHERIT_STAT));
+        assert_eq!(plan[0].attr.sample_regs_user, 0x181);
+        // A dummy has no samples, but its records end alike.
+        assert_eq!(plan[1].attr.sample_type & fields, SampleType::CGROUP);
+        assert!(plan[1].attr.flags.contains(side) && !plan[0].attr.flags.intersects(side));
+    }
+
+    #[test]
+    fn breakpoints_and_probes_are_sampled_each_time_and_note_nothing() {
+        let mut request = workload();
+        request.events[0].attr.kind = events::KIND_BREAKPOINT;
+        let attr = plan(&request)[0].attr;
+        assert_eq!((attr.sample_period, attr.flags & AttrFlags::FREQ), (1, AttrFlags::empty()));
+        assert!(!attr.sample_type.intersects(SampleType::RAW | SampleType::PERIOD));
+    }
+
+    #[test]
+    fn an_event_of_some_cpus_is_opened_there_alone() {
+        let mut request = request(Watch::Cpus(vec![Cpu(0), Cpu(2)]), Start::WhenTold);
+        request.events[0].cpus = Some(vec![Cpu(2), Cpu(5)]);
+        let plan = plan(&request);
+        assert_eq!(plan[0].targets, [perf_event::Target::Cpu(Cpu(2))]);
+        assert_eq!(plan[1].targets.len(), 2);
     }
 }

@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    const PLACES: Places = Places { time_at: 24, trailer_len: 0 };
+    const PLACES: Places = Places { time_at: Some(24), trailer_len: 0 };
 
     const A: [u8; 8] = [14, 0, 0, 0, 0, 0, 8, 0];
     const B: [u8; 8] = [14, 0, 0, 0, 1, 0, 8, 0];

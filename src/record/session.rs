@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use crate::bpf;
 use crate::bpf::Programs;
 use crate::events;
+use crate::events::Place;
 use crate::host::cpus;
 use crate::host::facts;
 use crate::host::kernel;
@@ -56,8 +57,10 @@ use super::control::Sampling;
 use super::control::Schedule;
 use super::describe;
 use super::describe::Sent;
+use super::filters;
 use super::hop::Places;
 use super::hop::Tally;
+use super::lost;
 use super::note::Note;
 use super::open;
 use super::open::Opened;
@@ -129,6 +132,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
     let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
     let samples_kernel = opened.iter().filter(|it| it.role == Role::Sampling).any(is_in_kernel);
+    let groups = describe::groups(&opened);
     let follows = config.bpf == FollowBpf::Yes
         && samples_kernel
         && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
@@ -169,13 +173,16 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         called: Called::default(),
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
-    if request.start == Start::WhenTold && !config.target.is_cpus() {
+    let is_early = request.start == Start::WhenTold && !config.target.is_cpus();
+    if is_early {
+        filters::set(&session.opened)?;
         session.enable()?;
     }
     session.read_formats(&mut notes);
     session.facts = facts::gather();
     session.facts.extend(config.compression.map(describe::compression));
     session.drain_early();
+    session.facts.extend(groups);
     if follows {
         session.programs = walk(&mut notes);
         // Who may not ask now may not ask later, either.
@@ -193,6 +200,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         if let Some(error) = output.take_failure() {
             return Err(output_error(config, error));
         }
+    }
+    if !is_early {
+        // As late as can be: the threads of ours that run by now are those that a filter leaves out.
+        filters::set(&session.opened)?;
     }
     if request.start == Start::WhenTold && config.target.is_cpus() {
         session.enable()?;
@@ -540,7 +551,8 @@ impl Session<'_> {
         if let Some(ratio) = output.end_squeezing() {
             describe::note_ratio(&mut self.facts, ratio);
         }
-        let mut synth = Synth::new(self.trailer(), self.next_message);
+        let mut synth =
+            Synth::new(self.trailer(), self.next_message, self.config.contents.of_tasks);
         self.count_lost(&mut synth);
         let mut bpf = BpfGaps::default();
         if let Some(late) = late {
@@ -615,16 +627,21 @@ impl Session<'_> {
     /// Asks each event how many samples it lost, and writes that down.
     fn count_lost(&mut self, synth: &mut Synth) {
         let mut all = 0;
-        for (event, known) in self.opened.iter().zip(&self.events) {
-            if event.role != Role::Sampling || !event.attr.read_format.contains(ReadFormat::LOST) {
+        for (at, event) in self.opened.iter().enumerate() {
+            // A read of a group's leader tells of its members, too.
+            let is_told =
+                event.place == Place::Member && event.attr.read_format.contains(ReadFormat::GROUP);
+            if event.role != Role::Sampling || is_told {
                 continue;
             }
+            let members = self.opened.iter().skip(at + 1);
+            let n_members = members.take_while(|it| it.place == Place::Member).count();
+            let mut words = vec![0; lost::n_words(1 + n_members)];
             let layout = SampleIdLayout::new(&event.attr);
-            for ((_, fd), &id) in event.instances.iter().zip(&known.ids) {
-                // Value, id, lost.
-                let mut words = [0; 3];
-                if fd.read(&mut words) == Ok(3) && words[2] != 0 {
-                    let [_, _, lost] = words;
+            for (_, fd) in &event.instances {
+                let n = fd.read(&mut words).unwrap_or_default();
+                let words = words.get(..n).unwrap_or_default();
+                for (id, lost) in lost::of_read(event.attr.read_format, words) {
                     synth.lost_samples(lost, layout, id);
                     all += lost;
                 }
@@ -660,7 +677,8 @@ impl Session<'_> {
         let fields = self.events.first().map_or(SampleType::empty(), |it| it.attr.sample_type);
         let before = SampleType::IDENTIFIER | SampleType::IP | SampleType::TID;
         let n_before = (fields & before).bits().count_ones();
-        let time_at = 8 + usize::try_from(n_before).unwrap_or(0) * 8;
+        let has_time = self.events.iter().all(|it| it.attr.sample_type.contains(SampleType::TIME));
+        let time_at = has_time.then(|| 8 + usize::try_from(n_before).unwrap_or(0) * 8);
         // Of those records whose length is in question.
         let tracking = self.events.iter().find(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
         let trailer_len = tracking.map_or(0, |it| SampleIdLayout::new(&it.attr).trailer_len());

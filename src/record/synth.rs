@@ -8,11 +8,14 @@ use crate::bpf::ImageKind;
 use crate::bpf::MetadataEntry;
 use crate::bpf::Program;
 use crate::btf::cut;
+use crate::host::cgroups;
+use crate::host::cgroups::Cgroup;
 use crate::host::kernel::KernelText;
 use crate::host::kernel::Module;
 use crate::host::process;
 use crate::host::process::BuildIds;
 use crate::host::process::Mapping;
+use crate::perfdata::AttrFlags;
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BpfMetadata;
 use crate::perfdata::Comm;
@@ -59,6 +62,8 @@ pub(super) struct Synth {
     bytes: Vec<u8>,
     trailer: Vec<u8>,
     build_ids: BuildIds,
+    /// Which records of tasks are asked for beside the usual.
+    kinds: AttrFlags,
     n_too_long: u64,
     /// The number of the next message in private records.
     next_message: u32,
@@ -77,11 +82,12 @@ impl Synth {
     /// takes for a record with no id.
     ///
     /// `next_message` is the number of the first message, since numbers are distinct in a recording.
-    pub(super) fn new(layout: SampleIdLayout, next_message: u32) -> Self {
+    /// `kinds` are the records of tasks that are asked for beside the usual.
+    pub(super) fn new(layout: SampleIdLayout, next_message: u32, kinds: AttrFlags) -> Self {
         let mut trailer = Vec::new();
         layout.encode(&SampleId::default(), &mut trailer);
         let build_ids = BuildIds::default();
-        Self { bytes: Vec::new(), trailer, build_ids, n_too_long: 0, next_message }
+        Self { bytes: Vec::new(), trailer, build_ids, kinds, n_too_long: 0, next_message }
     }
 
     /// The number of the next message.
@@ -251,6 +257,7 @@ impl Synth {
         let (ppid, ptid) = if is_leader { (ppid, Tid(ppid.0)) } else { (pid, Tid(pid.0)) };
         let fork = Task { pid, ppid, tid, ptid, time: Nanos(0) };
         self.kernel_kind(RecordKind::FORK, misc::FORK_EXEC, &Record::Fork(fork));
+        self.namespaces(pid, tid);
         self.comm(pid, tid, comm);
     }
 
@@ -259,9 +266,32 @@ impl Synth {
         self.kernel_kind(RecordKind::COMM, 0, &Record::Comm(Comm { pid, tid, comm }));
     }
 
-    /// What a process has mapped to run.
+    /// The namespaces of a thread, if these are recorded.
+    pub(super) fn namespaces(&mut self, pid: Pid, tid: Tid) {
+        if !self.kinds.contains(AttrFlags::NAMESPACES) {
+            return;
+        }
+        let Some(links) = process::namespaces(pid, tid) else { return };
+        let links: Vec<u8> = links.iter().flat_map(|it| it.to_ne_bytes()).collect();
+        let links = U64s::new(&links, Endian::NATIVE);
+        self.kernel_kind(RecordKind::NAMESPACES, 0, &Record::Namespaces { pid, tid, links });
+    }
+
+    /// Cgroups, if these are recorded.
+    pub(super) fn cgroups(&mut self) {
+        if !self.kinds.contains(AttrFlags::CGROUP) {
+            return;
+        }
+        for Cgroup { id, path } in cgroups::all() {
+            self.kernel_kind(RecordKind::CGROUP, 0, &Record::Cgroup { id, path: &path });
+        }
+    }
+
+    /// What a process has mapped to run and, if that is recorded, to read.
     pub(super) fn mappings(&mut self, pid: Pid) {
-        for mapping in process::mappings(pid).iter().filter(|it| it.is_executable()) {
+        let has_data = self.kinds.contains(AttrFlags::MMAP_DATA);
+        let is_told = |it: &&Mapping| it.is_executable() || has_data && it.is_readable();
+        for mapping in process::mappings(pid).iter().filter(is_told) {
             let id = self.build_ids.of(pid, mapping);
             self.mapping(pid, mapping, id);
         }
@@ -282,7 +312,8 @@ impl Synth {
             flags,
             filename,
         };
-        self.mmap2(mmap, misc::USER, id);
+        let is_data = if mapping.is_executable() { 0 } else { misc::MMAP_DATA };
+        self.mmap2(mmap, misc::USER | is_data, id);
     }
 
     /// All that describes the state before the start has been said.
@@ -325,14 +356,17 @@ const NO_INODE: MmapId = MmapId::Inode { maj: 0, min: 0, ino: 0, ino_generation:
 mod tests {
     use super::*;
     use crate::perfdata::Attr;
-    use crate::perfdata::AttrFlags;
     use crate::perfdata::RecordHeader;
     use crate::perfdata::SampleType;
 
     fn synth() -> Synth {
         let flags = AttrFlags::SAMPLE_ID_ALL;
         let sample_type = SampleType::TID | SampleType::IDENTIFIER;
-        Synth::new(SampleIdLayout::new(&Attr { sample_type, flags, ..Attr::default() }), 0)
+        Synth::new(
+            SampleIdLayout::new(&Attr { sample_type, flags, ..Attr::default() }),
+            0,
+            AttrFlags::empty(),
+        )
     }
 
     /// Kind, misc and decoded body of each record.

@@ -122,7 +122,7 @@ pub(super) fn request(
         (_, false) => Start::WhenTold,
         (_, true) => Start::WhenToldLater,
     };
-    let events: Vec<Event> = match &config.events {
+    let mut events: Vec<Event> = match &config.events {
         Events::Default => vec![events::default_event()],
         Events::Named(events) => events.clone(),
     };
@@ -138,7 +138,13 @@ pub(super) fn request(
         Rate::Hertz(hertz) => Rate::Hertz(lower(hertz)),
         Rate::Period(period) => Rate::Period(period),
     };
-    let (call_graph, inherit, bpf) = (config.call_graph, config.inherit, config.bpf);
+    for event in &mut events {
+        if let Some(events::Rate::Hertz(hertz)) = &mut event.terms.rate {
+            *hertz = lower(*hertz);
+        }
+    }
+    let (call_graph, contents) = (config.call_graph, config.contents);
+    let (inherit, bpf) = (config.inherit, config.bpf);
     let wakeup_bytes = rings::wakeup_bytes(rings::wanted(config.ring, settings));
-    Request { events, watch, start, rate, call_graph, inherit, bpf, online, wakeup_bytes }
+    Request { events, watch, start, rate, call_graph, contents, inherit, bpf, online, wakeup_bytes }
 }

@@ -1,6 +1,8 @@
 //! `perf_event_open(2)` and the ioctls on what it returns.
 
+use std::ffi::CStr;
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
@@ -12,6 +14,7 @@ use perf_event_open_sys as perf;
 use perf_event_open_sys::ioctls;
 
 use super::Refused;
+use crate::perfdata::SampleType;
 use crate::units::Cpu;
 use crate::units::Tid;
 
@@ -59,6 +62,17 @@ pub struct OpenError {
     /// Why not.
     #[source]
     pub errno: Errno,
+    /// How the same event could be opened here, if that was found out.
+    pub remedy: Option<Remedy>,
+}
+
+/// How an event that was refused could be opened on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Without a field of its samples.
+    Without(SampleType),
+    /// On CPUs, not on tasks.
+    OnCpus,
 }
 
 /// The BPF programs that are attached to a tracepoint by events.
@@ -81,6 +95,18 @@ struct QueryBpf {
     ids: [u32; PROGRAMS_MAX],
 }
 
+/// What an event may be opened with beside its attribute.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extra<'a> {
+    /// The event whose group it joins.
+    pub leader: Option<&'a EventFd>,
+    /// The file that a probe of user space is in; `config1` points to it.
+    pub path: Option<&'a CStr>,
+}
+
+/// Where `config1` stands in the attribute, in bytes.
+const CONFIG1: Range<usize> = 56..64;
+
 /// An open event, closed when dropped.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
@@ -93,6 +119,15 @@ impl EventFd {
     /// What the kernel says; `E2BIG` without asking it, if the size that `attr` claims is more
     /// than there is.
     pub fn open(attr: &[u8], target: Target) -> Result<Self, Errno> {
+        Self::open_with(attr, target, Extra::default())
+    }
+
+    /// Opens the event that `attr` describes, as [`EventFd::open`], with what no attribute says.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; `E2BIG` as there.
+    pub fn open_with(attr: &[u8], target: Target, extra: Extra<'_>) -> Result<Self, Errno> {
         let claimed = attr.get(4..8).and_then(|it| it.try_into().ok()).map(u32::from_ne_bytes);
         if !claimed.is_some_and(|size| 64 <= size && size as usize <= attr.len()) {
             return Err(Errno::E2BIG);
@@ -101,10 +136,15 @@ impl EventFd {
         let flags = perf::bindings::PERF_FLAG_FD_CLOEXEC.into();
         // The kernel writes its own size into `attr.size` when it refuses one with E2BIG.
         let mut own = attr.to_vec();
+        if let (Some(path), Some(place)) = (extra.path, own.get_mut(CONFIG1)) {
+            place.copy_from_slice(&(path.as_ptr().addr() as u64).to_ne_bytes());
+        }
+        let leader = extra.leader.map_or(-1, |it| it.0.as_raw_fd());
         // SAFETY: the kernel reads `attr.size` bytes and writes at most that field: the check
         // above keeps both within `own`, which outlives the call, and `copy_struct_from_user()`
-        // needs no alignment.
-        let fd = unsafe { perf::perf_event_open(own.as_mut_ptr().cast(), pid, cpu, -1, flags) };
+        // needs no alignment. Where `config1` points to a path, `strndup_user()` reads that up to
+        // its zero, and `extra` keeps it alive.
+        let fd = unsafe { perf::perf_event_open(own.as_mut_ptr().cast(), pid, cpu, leader, flags) };
         if fd < 0 {
             return Err(Errno::last());
         }
@@ -145,6 +185,19 @@ impl EventFd {
         let ring = other.0.as_raw_fd();
         // SAFETY: both descriptors are open as long as `self` and `other`.
         done("redirect an event", unsafe { ioctls::SET_OUTPUT(self.0.as_raw_fd(), ring) })
+    }
+
+    /// Lets only those of a tracepoint's events through that fit `filter`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says: `EINVAL` for what it does not understand, `ENOENT` for an unbalanced
+    /// bracket. Source: `ftrace_profile_set_filter()` in `kernel/trace/trace_events_filter.c`.
+    pub fn set_filter(&self, filter: &CStr) -> Result<(), Refused> {
+        let text = filter.as_ptr().cast_mut();
+        // SAFETY: the descriptor is open as long as `self`, and the kernel copies the text up to
+        // its zero, which a `CStr` has; it does not write there.
+        done("filter an event", unsafe { ioctls::SET_FILTER(self.0.as_raw_fd(), text) })
     }
 
     /// The id under which the event's records are found in the file.
@@ -252,6 +305,7 @@ mod tests {
             event: "cycles:u".to_owned(),
             target: Target::TaskOnCpu(Tid(7), Cpu(3)),
             errno: Errno::ENOENT,
+            remedy: None,
         };
         assert_eq!(error.to_string(), "cannot open event `cycles:u` on thread 7 on CPU 3");
     }

@@ -16,6 +16,8 @@ mod doctor;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod lines;
