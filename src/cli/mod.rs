@@ -10,6 +10,7 @@ mod doctor;
 mod event_options;
 mod header;
 mod input;
+mod list;
 mod log;
 mod message;
 mod record;
@@ -42,6 +43,8 @@ enum Command {
     Script(script::Args),
     /// Print the code of functions with the share of each instruction.
     Annotate(annotate::Args),
+    /// List the events that this machine has.
+    List(list::Args),
     /// Tell what this machine and this user can record, and what stops the rest.
     Doctor(doctor::Args),
 }
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Script(args) => script::run(&args),
         Command::Annotate(args) => annotate::run(&args),
+        Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(args),
     };
     match done {

@@ -1,5 +1,7 @@
 //! The names of events, and which of them a wrong one resembles.
 
+use crate::perfdata::Attr;
+
 /// `PERF_TYPE_HARDWARE`.
 pub const KIND_HARDWARE: u32 = 0;
 /// `PERF_TYPE_SOFTWARE`.
@@ -7,7 +9,7 @@ pub const KIND_SOFTWARE: u32 = 1;
 /// `PERF_TYPE_TRACEPOINT`.
 pub const KIND_TRACEPOINT: u32 = 2;
 /// `PERF_TYPE_HW_CACHE`.
-pub(super) const KIND_HARDWARE_CACHE: u32 = 3;
+pub const KIND_HARDWARE_CACHE: u32 = 3;
 /// `PERF_TYPE_RAW`.
 pub(super) const KIND_RAW: u32 = 4;
 /// `PERF_TYPE_BREAKPOINT`.
@@ -89,6 +91,47 @@ pub(super) fn find(name: &str) -> Option<(u32, u64)> {
     named.or_else(|| raw(name)).or_else(|| cache(name))
 }
 
+/// An event that has a name of its own on every machine, whether or not this one counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// Its other names.
+    pub aliases: Vec<&'static str>,
+    /// What opens it.
+    pub attr: Attr,
+}
+
+/// The events of software, hardware and caches, each once, in this order.
+pub fn known() -> Vec<Known> {
+    let mut all: Vec<Known> = Vec::new();
+    for (name, kind, config) in NAMED.into_iter().filter(|it| it.1 != KIND_HARDWARE_CACHE) {
+        let is_it = |it: &&mut Known| (it.attr.kind, it.attr.config) == (kind, config);
+        match all.iter_mut().find(is_it) {
+            Some(known) => known.aliases.push(name),
+            None => {
+                let attr = Attr { kind, config, ..Attr::default() };
+                all.push(Known { name: name.to_owned(), aliases: Vec::new(), attr });
+            }
+        }
+    }
+    let caches = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
+    for (cache, name) in (0_u64..).zip(caches) {
+        for (operation, name_of) in
+            (0_u64..).zip([("loads", "load"), ("stores", "store"), ("prefetches", "prefetch")])
+        {
+            for (result, name) in
+                [(0, format!("{name}-{}", name_of.0)), (1, format!("{name}-{}-misses", name_of.1))]
+            {
+                let config = cache | (operation << 8) | (result << 16);
+                let attr = Attr { kind: KIND_HARDWARE_CACHE, config, ..Attr::default() };
+                all.push(Known { name, aliases: Vec::new(), attr });
+            }
+        }
+    }
+    all
+}
+
 /// The names that can be listed.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     NAMED.iter().map(|it| it.0)
@@ -108,7 +151,7 @@ pub(super) fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -
 }
 
 /// Whether `text` fits `pattern`, in which `*` is any run of characters and `?` any one.
-pub(super) fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     // Where the last star stands, and how much of the text it has swallowed.
@@ -212,6 +255,19 @@ mod tests {
         check("L1-dcache-loads-loads", None);
         check("L1-dcache-loadsx", None);
         check("L1d-speculative-read", Some((3, 0x200)));
+    }
+
+    #[test]
+    fn each_event_is_known_once_and_found_by_each_of_its_names() {
+        for known in known() {
+            let want = (known.attr.kind, known.attr.config);
+            for name in known.aliases.iter().copied().chain([&*known.name]) {
+                // `branch-loads` is the cache's, as `branch-misses` is the hardware's.
+                assert_eq!(find(name), Some(want), "{name}");
+            }
+        }
+        let software = known().iter().filter(|it| it.attr.kind == KIND_SOFTWARE).count();
+        assert_eq!((software, known().len()), (12, 12 + 10 + 7 * 6));
     }
 
     #[test]

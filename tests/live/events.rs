@@ -30,7 +30,7 @@ fn events_of(recording: &Path) -> Vec<(String, Attr)> {
         (attr.size, attr.wakeup) = (0, 0);
         attr.flags -= ours;
         attr.sample_type -= SampleType::ID | SampleType::IDENTIFIER;
-        (it.name.to_string(), attr)
+        (it.name.clone(), attr)
     };
     opened.events.iter().map(event).filter(|it| it.0 != "dummy:u").collect()
 }
@@ -189,7 +189,9 @@ fn stacks_that_are_unwound_later_open_what_perf_opens() {
     let by_accident = SampleType::ADDR | SampleType::DATA_SRC;
     let events_of = |recording: &Path| {
         let mut events = events_of(recording);
-        events.iter_mut().for_each(|it| it.1.sample_type -= by_accident);
+        for it in &mut events {
+            it.1.sample_type -= by_accident;
+        }
         events
     };
     for words in [

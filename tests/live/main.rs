@@ -22,6 +22,8 @@ mod images;
 #[cfg(test)]
 mod lines;
 #[cfg(test)]
+mod list;
+#[cfg(test)]
 mod loading;
 #[cfg(test)]
 mod metadata;
