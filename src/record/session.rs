@@ -181,8 +181,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.read_formats(&mut notes);
     session.facts = facts::gather();
     session.facts.extend(config.compression.map(describe::compression));
-    session.drain_early();
     session.facts.extend(groups);
+    session.drain_early();
     if follows {
         session.programs = walk(&mut notes);
         // Who may not ask now may not ask later, either.
