@@ -115,6 +115,8 @@ impl Sideband {
     ///
     /// If the kernel refuses the event on a CPU, its ring, or a thread.
     pub fn start(cpus: &[Cpu]) -> Result<Self, Unavailable> {
+        // Before the first load is told: what comes later is new.
+        let watch = Watch::new();
         let catchers = cpus.iter().filter_map(|&cpu| Catcher::open(cpu).transpose());
         let catchers = catchers.collect::<Result<Vec<_>, _>>()?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -123,7 +125,7 @@ impl Sideband {
         let (sender, caught) = sync_channel(MAX_CAUGHT);
         let thread = Builder::new()
             .name("bpf-sideband".to_owned())
-            .spawn(move || Watch::new().run(&caught))
+            .spawn(move || watch.run(&caught))
             .map_err(Unavailable::Thread)?;
         for (catcher, n) in catchers.into_iter().zip(0..) {
             let (stop, sender) = (Arc::clone(&bell.0), sender.clone());
