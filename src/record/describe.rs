@@ -119,20 +119,21 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// What is known of BPF programs and not yet sent: a feature for each program and each BTF.
+    /// What is known of BPF programs and not yet sent: a feature for each BTF and each program, in
+    /// this order, since perf names a program when it meets it.
     pub(super) fn news(&mut self, programs: &Programs) -> Vec<Feature> {
         let mut news = Vec::new();
-        for program in programs.iter().filter(|it| self.programs.insert(it.id())) {
-            let mut bytes = Vec::new();
-            bpf_info::encode_prog_infos(&[program.info()], &mut bytes);
-            news.push(Feature::BpfProgInfo(bytes));
-        }
         for (id, data) in programs.btfs() {
             if self.btfs.insert(id) {
                 let mut bytes = Vec::new();
                 bpf_info::encode_btfs(&[(id, data)], &mut bytes);
                 news.push(Feature::BpfBtf(bytes));
             }
+        }
+        for program in programs.iter().filter(|it| self.programs.insert(it.id())) {
+            let mut bytes = Vec::new();
+            bpf_info::encode_prog_infos(&[program.info()], &mut bytes);
+            news.push(Feature::BpfProgInfo(bytes));
         }
         news
     }

@@ -30,7 +30,9 @@ fn check(args: &[&str]) {
     let ours = stdout_of(bpfperf().args(FIELDS).arg(&recording));
     assert!(100 < ours.lines().count(), "{ours}");
     let Some(perf) = peer() else { return };
-    let theirs = stdout_of(Command::new(perf).args(FIELDS).arg(&recording));
+    let mut script = Command::new(perf);
+    let theirs =
+        stdout_of(script.args(["script", "--no-inline"]).args(&FIELDS[1..]).arg(&recording));
     let words = |text: &str| {
         let line = |it: &str| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         text.lines().map(line).collect::<Vec<_>>()

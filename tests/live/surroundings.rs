@@ -573,6 +573,8 @@ fn features_of_programs_come_once_each_in_a_pipe_and_the_mark_behind_all_of_them
     let (first, end) = at(35);
     assert_eq!(first, end, "the mark comes more than once");
     assert!(at(25).1 < end && at(26).1 < end);
+    // perf names a program when it meets it, by types that it has met before.
+    assert!(at(26).0 < at(25).0);
     // What was known came before the first sample.
     let sample = records.iter().position(|it| it.0 == RecordKind::SAMPLE);
     assert!(at(25).0 < sample && sample < at(25).1);
@@ -624,7 +626,7 @@ fn perf_injects_build_ids_into_recordings_and_nothing_else_changes() {
     let mut record = bpfperf();
     stdout_of(record.args(["record", "-q", "-g", "-o"]).arg(&file).arg("--").args(run));
     fs::write(&pipe, record_pipe(&["-g"], &run).0).unwrap();
-    let script = |path: &Path| stdout_of(bpfperf().args(["script", "-q", "-i"]).arg(path));
+    let script = |path: &Path| stdout_of(bpfperf().args(["script", "-i"]).arg(path));
     for input in [&file, &pipe] {
         let before = script(input);
         for how in [&[][..], &["-b"], &["--build-ids"]] {
