@@ -4,6 +4,7 @@ mod choose;
 mod source;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 use std::path::PathBuf;
@@ -296,21 +297,18 @@ impl Show<'_> {
 
 /// Tells which functions have no code, by reason, those with the most samples first.
 fn tell_missing(missing: &[Missing<'_>], totals: &[Weight]) {
-    let mut reasons: Vec<(String, usize, u64, &str)> = Vec::new();
+    // How many functions, how many samples, and the name of the first, by reason.
+    let mut reasons: BTreeMap<String, (usize, u64, &str)> = BTreeMap::new();
     for it in missing {
-        let (because, n_samples) =
-            (it.because.to_string(), it.totals.iter().map(|it| it.n_samples).sum::<u64>());
-        match reasons.iter_mut().find(|(known, ..)| *known == because) {
-            Some((_, count, sum, _)) => {
-                *count += 1;
-                *sum += n_samples;
-            }
-            None => reasons.push((because, 1, n_samples, it.name)),
-        }
+        let n_samples: u64 = it.totals.iter().map(|it| it.n_samples).sum();
+        let reason = reasons.entry(it.because.to_string()).or_insert((0, 0, it.name));
+        reason.0 += 1;
+        reason.1 += n_samples;
     }
-    reasons.sort_by_key(|(_, _, n_samples, _)| Reverse(*n_samples));
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, (_, n_samples, _))| Reverse(*n_samples));
     let all: u64 = totals.iter().map(|it| it.n_samples).sum();
-    for (because, count, n_samples, name) in reasons.iter().take(MAX_TOLD) {
+    for (because, (count, n_samples, name)) in reasons.iter().take(MAX_TOLD) {
         let what = match count {
             1 => format!("`{name}` is not shown"),
             n => format!("`{name}` and {} more functions are not shown", n - 1),
@@ -319,7 +317,7 @@ fn tell_missing(missing: &[Missing<'_>], totals: &[Weight]) {
         message::warn(&format!("{what}, {share:.1} % of all samples: {because}"));
     }
     if let Some(rest) = reasons.get(MAX_TOLD..).filter(|it| !it.is_empty()) {
-        let count: usize = rest.iter().map(|(_, count, ..)| count).sum();
+        let count: usize = rest.iter().map(|(_, (count, ..))| count).sum();
         message::warn(&format!("{count} more functions are not shown for {} reasons", rest.len()));
     }
 }

@@ -80,6 +80,8 @@ pub struct Codes<'a> {
     programs: &'a Programs<'a>,
     /// The machine that was recorded, or what it is called.
     machine: Result<Machine, String>,
+    /// The code of each function of a program, by program.
+    native: Vec<OnceCell<Vec<Option<&'a [u8]>>>>,
     /// By module.
     dwarf_lines: Vec<OnceCell<Option<DwarfLines<'a>>>>,
 }
@@ -128,7 +130,13 @@ impl<'a> Codes<'a> {
         files: &'a CodeFiles<'a>,
         programs: &'a Programs<'a>,
     ) -> Self {
-        Self { files, programs, machine: machine(recording), dwarf_lines: cells(files.files.len()) }
+        Self {
+            files,
+            programs,
+            machine: machine(recording),
+            native: cells(programs.all().len()),
+            dwarf_lines: cells(files.files.len()),
+        }
     }
 
     /// The code of a function of a BPF program, at the addresses where it ran.
@@ -141,7 +149,9 @@ impl<'a> Codes<'a> {
         let not_recorded = NoCode::NotRecorded { id: program.id };
         let function = program.functions.get(id.function as usize).ok_or(not_recorded.clone())?;
         let info = program.info.as_ref().ok_or(not_recorded.clone())?;
-        let code = info.native_code().get(function.idx).copied().flatten();
+        let codes = self.native.get(id.program.0 as usize);
+        let codes = codes.map(|it| it.get_or_init(|| info.native_code()));
+        let code = codes.and_then(|it| *it.get(function.idx)?);
         let bytes = code.filter(|it| !it.is_empty()).ok_or(not_recorded)?;
         let machine = self.machine.clone().map_err(|machine| NoCode::Machine { machine })?;
         let lines = self.programs.lines(id.program).filter(|it| !it.is_empty());

@@ -145,9 +145,10 @@ impl Function<'_> {
             let symbol = context.names.symbol_in(mapping, addr)?;
             return Some(Target { name: symbol.shown().into_owned(), offset: symbol.offset });
         }
-        let own = self.program(context).and_then(|program| {
-            program.functions.iter().find(|it| it.start <= addr && addr < it.end)
-        });
+        let own = match samples.place {
+            Place::Bpf(id) => context.programs.function_of(id.program, addr),
+            Place::Image(_) | Place::Mapped { .. } => None,
+        };
         if let Some(function) = own {
             let name = String::from_utf8_lossy(&function.name).into_owned();
             return Some(Target { name, offset: addr - function.start });

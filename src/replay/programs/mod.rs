@@ -80,6 +80,8 @@ pub struct Programs<'a> {
     tracepoints: Vec<&'a TracepointPrograms>,
     runs: Option<Runs>,
     n_damaged: u64,
+    /// The functions of each program by address, sorted when they are first asked for.
+    by_start: Vec<OnceLock<Vec<usize>>>,
     /// The source lines of each program, made when they are first asked for.
     lines: Vec<OnceLock<BpfLines>>,
 }
@@ -202,6 +204,19 @@ impl<'a> Programs<'a> {
         let known = self.program(program);
         let lines = self.lines(program)?;
         Some(SourceLine::new(lines.at(addr)?, self.btf(known)?))
+    }
+
+    /// The function of a program that covers the address `addr`, whatever is there at some moment.
+    pub fn function_of(&self, idx: ProgramIdx, addr: Addr) -> Option<&Function> {
+        let functions = &self.program(idx).functions;
+        let by_start = self.by_start.get(idx.0 as usize)?.get_or_init(|| {
+            let mut order: Vec<usize> = (0..functions.len()).collect();
+            order.sort_by_key(|&it| functions[it].start);
+            order
+        });
+        let behind = by_start.partition_point(|&it| functions[it].start <= addr);
+        let function = &functions[*by_start.get(behind.checked_sub(1)?)?];
+        (addr < function.end).then_some(function)
     }
 
     /// The function that a kernel symbol of the timeline is.

@@ -82,6 +82,23 @@ fn a_program_met_at_the_start_and_live_is_one() {
 }
 
 #[test]
+fn a_function_of_a_program_is_found_by_address_in_whatever_order_they_lie() {
+    Tape::new()
+        .symbol(0, 0, B, &name(1, "main"))
+        .symbol(0, 0, A, &name(2, "sub"))
+        .load(0, 0, 7, 1)
+        .check(|programs, _| {
+            let found = |addr| {
+                let function = programs.function_of(ProgramIdx(0), Addr(addr));
+                function.map(|it| it.idx)
+            };
+            let [main, sub] = &programs.all()[0].functions[..] else { panic!("two functions") };
+            assert_eq!([A, A + 5, B, B + 5].map(found), [Some(1), Some(1), Some(0), Some(0)]);
+            assert_eq!([main.end.0, sub.end.0, A - 1].map(found), [None; 3]);
+        });
+}
+
+#[test]
 fn a_reused_address_and_a_reused_id_are_other_programs() {
     for endian in [Endian::Little, Endian::Big] {
         let mut tape = Tape::new();
