@@ -16,6 +16,7 @@ pub(super) enum Side {
 struct Column {
     heading: &'static str,
     side: Side,
+    width: usize,
     cells: Vec<Option<String>>,
 }
 
@@ -38,7 +39,9 @@ impl Grid {
     ) {
         let cells: Vec<_> = cells.map(|it| it.filter(|it| !it.is_empty())).collect();
         if cells.iter().any(Option::is_some) {
-            self.columns.push(Column { heading, side, cells });
+            let longest = cells.iter().flatten().map(|it| it.chars().count()).max();
+            let width = longest.unwrap_or(0).max(heading.len());
+            self.columns.push(Column { heading, side, width, cells });
         }
     }
 
@@ -47,7 +50,7 @@ impl Grid {
         let headings = self.columns.iter().map(|it| it.heading);
         writeln!(out, "# {}", self.line(headings, separator))?;
         if separator.is_none() {
-            let lines: Vec<String> = self.columns.iter().map(|it| ".".repeat(it.width())).collect();
+            let lines: Vec<String> = self.columns.iter().map(|it| ".".repeat(it.width)).collect();
             writeln!(out, "# {}\n#", lines.join("  "))?;
         }
         Ok(())
@@ -71,19 +74,12 @@ impl Grid {
         let padded = |(column, cell): (&Column, &str)| match (separator, column.side) {
             // A separator in a name would make two cells of it.
             (Some(separator), _) => cell.replace(separator, "."),
-            (None, Side::Left) => format!("{cell:<0$}", column.width()),
-            (None, Side::Right) => format!("{cell:>0$}", column.width()),
+            (None, Side::Left) => format!("{cell:<0$}", column.width),
+            (None, Side::Right) => format!("{cell:>0$}", column.width),
         };
         let cells: Vec<String> = self.columns.iter().zip(cells).map(padded).collect();
         let line = cells.join(separator.unwrap_or("  "));
         if separator.is_some() { line } else { line.trim_end().to_owned() }
-    }
-}
-
-impl Column {
-    fn width(&self) -> usize {
-        let cells = self.cells.iter().flatten().map(|it| it.chars().count());
-        cells.max().unwrap_or(0).max(self.heading.len())
     }
 }
 

@@ -1,6 +1,7 @@
 //! From what the records say to programs: which symbols, loads and unloads belong together.
 
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
@@ -44,9 +45,19 @@ pub(super) struct Input<'a, 'c> {
     pub(super) comm: &'c dyn Fn((Pid, Tid), Moment) -> Option<Vec<u8>>,
 }
 
-/// How many programs are looked at that had the same id, or a function at the same address, one
-/// after the other.
-const MAX_TENANTS: usize = 1024;
+/// How many programs are looked at that had a function at the same address, one after the other.
+const MAX_TENANTS: usize = 256;
+
+/// How many programs are looked at that had the same id, one after the other: ids are given out in
+/// turn, so that one comes back after 2^31 loads.
+const MAX_OF_ID: usize = 16;
+
+/// How many symbols of one thread wait for the event that claims them. A program has 256 functions
+/// at most (`BPF_MAX_SUBPROGS` in `include/linux/bpf_verifier.h`), each of which can come twice.
+const MAX_PENDING: usize = 512;
+
+/// Symbols that wait for the event that claims them, with the tags in their names, the oldest first.
+type Pending = VecDeque<(u32, Option<BpfTag>)>;
 
 /// The programs of `input`.
 pub(super) fn join<'a>(input: &Input<'a, '_>) -> Programs<'a> {
@@ -103,7 +114,7 @@ impl<'a> Join<'a> {
         notes.sort_by_key(|it| it.moment);
         // Symbols that no event has claimed yet, by who wrote them. A load is written by the thread
         // that loads: symbols first, in the order of the functions, then the event.
-        let mut pending: FxHashMap<(bool, Option<Tid>), Vec<u32>> = FxHashMap::default();
+        let mut pending: FxHashMap<(bool, Option<Tid>), Pending> = FxHashMap::default();
         // A program that was met at the start and live has each of its symbols twice.
         let mut at_addr: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         let mut live: FxHashMap<ProgId, usize> = FxHashMap::default();
@@ -116,7 +127,11 @@ impl<'a> Join<'a> {
                     let Some(symbol) = self.ksymbols.get(ksymbol as usize) else { continue };
                     at_addr.entry(symbol.start).or_default().push(ksymbol);
                     self.lives.insert(ksymbol, (moment, Moment::END));
-                    pending.entry(writer).or_default().push(ksymbol);
+                    let pending = pending.entry(writer).or_default();
+                    if pending.len() == MAX_PENDING {
+                        pending.pop_front();
+                    }
+                    pending.push_back((ksymbol, own_name(&symbol.name).map(|(tag, _)| tag)));
                 }
                 NoteKind::Unregister { addr } => {
                     for ksymbol in at_addr.remove(&addr).unwrap_or_default() {
@@ -174,7 +189,7 @@ impl<'a> Join<'a> {
     /// The drafts of the program `id`, in the order in which they came.
     pub(super) fn of_id(&self, id: ProgId) -> &[usize] {
         let drafts = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
-        drafts.get(..MAX_TENANTS).unwrap_or(drafts)
+        drafts.get(..MAX_OF_ID).unwrap_or(drafts)
     }
 
     /// Whether one of the symbols of `draft` begins at one of `addrs`; true where either has none.
@@ -372,24 +387,23 @@ impl Program<'_> {
 /// before, by that of the function, but then nothing else is pending.
 fn claim(
     ksymbols: &[KernelSymbol],
-    pending: &mut Vec<u32>,
+    pending: &mut Pending,
     tag: BpfTag,
     is_timed: bool,
-) -> Vec<u32> {
-    let is_first = |it: &u32| {
-        own_name(&ksymbols[*it as usize].name).is_some_and(|(of_name, _)| of_name == tag)
-    };
-    match pending.iter().rposition(is_first) {
+) -> impl Iterator<Item = u32> {
+    let claimed = match pending.iter().rposition(|(_, it)| *it == Some(tag)) {
         // A record may come twice, from two events that both asked for it.
         Some(last) => {
-            let start = ksymbols[pending[last] as usize].start;
-            let is_same = |it: &&u32| ksymbols[**it as usize].start == start;
-            let n_same = pending[..last].iter().rev().take_while(is_same).count();
+            let start = |(ksymbol, _): &(u32, _)| ksymbols[*ksymbol as usize].start;
+            let of_last = start(&pending[last]);
+            let before = pending.range(..last).rev();
+            let n_same = before.take_while(|it| start(it) == of_last).count();
             pending.split_off(last - n_same)
         }
         None if !is_timed => std::mem::take(pending),
-        None => Vec::new(),
-    }
+        None => Pending::new(),
+    };
+    claimed.into_iter().map(|(ksymbol, _)| ksymbol)
 }
 
 /// A program of which nothing but a symbol is known, since `from`.
