@@ -29,7 +29,12 @@ pub(super) fn of_program(out: &mut dyn Write, program: &Program<'_>) -> io::Resu
     for link in &state.links {
         let pins: Vec<String> =
             link.pins.iter().map(|it| format!(", pinned as {}", text(it))).collect();
-        line("link", &format!("{} {}{}", link.id, cell::link(link), pins.concat()))?;
+        let how = cell::link(link);
+        match link.id {
+            // An event attaches it, without a link.
+            0 => line("event", &how)?,
+            id => line("link", &format!("{id} {how}{}", pins.concat()))?,
+        }
     }
     for attachment in &state.attachments {
         let how = text(&attachment.how);

@@ -152,20 +152,20 @@ impl<'a> Join<'a> {
         if !counted {
             return;
         }
-        let mut counters: BTreeMap<(u32, u64), (ProgramRuns, ProgramRuns)> = BTreeMap::new();
+        // The first and the last counters of each, and the place of the last reading.
+        let mut counters: BTreeMap<(u32, u64), (ProgramRuns, ProgramRuns, usize)> = BTreeMap::new();
         for (idx, runs) in readings.iter().enumerate() {
             for &after in &runs.programs {
                 // The counters of one that came later began at zero.
                 let before = if idx == 0 { after } else { ProgramRuns::default() };
                 let key = (after.id, after.load_time_ns);
-                counters.entry(key).or_insert((before, after)).1 = after;
+                let (_, last, read_at) = counters.entry(key).or_insert((before, after, idx));
+                (*last, *read_at) = (after, idx);
             }
         }
-        let last_ids: FxHashSet<(u32, u64)> =
-            last.programs.iter().map(|it| (it.id, it.load_time_ns)).collect();
-        for ((id, load_time_ns), (before, after)) in counters {
+        for ((id, load_time_ns), (before, after, read_at)) in counters {
             // Of one that was gone before it was read again nothing is known.
-            if before == after && !last_ids.contains(&(id, load_time_ns)) {
+            if read_at == 0 {
                 continue;
             }
             if let Some(draft) = self.find(id, load_time_ns) {

@@ -292,6 +292,39 @@ fn runs_are_those_between_the_readings() {
 }
 
 #[test]
+fn a_program_that_was_read_when_it_went_has_the_runs_up_to_then() {
+    Tape::new()
+        .message(reading(1000, &[(1, 10, 500), (2, 7, 70), (4, 1, 1)]))
+        .message(reading(2000, &[(1, 12, 600), (2, 7, 70)]))
+        .message(reading(3000, &[]))
+        .check(|programs, _| {
+            let costs: Vec<_> = programs.all().iter().map(|it| it.cost.map(|it| it.runs)).collect();
+            assert_eq!(costs, [Some(2), Some(0)]);
+        });
+}
+
+#[test]
+fn events_that_attach_a_program_without_a_link_are_all_kept() {
+    let event = |target: &str| private::LinkState {
+        kind: "perf_event".into(),
+        target: Some(target.into()),
+        ..private::LinkState::default()
+    };
+    let state = |links: &[private::LinkState]| {
+        let (id, links) = (7, links.to_vec());
+        Message::Program(private::ProgramState { id, links, ..private::ProgramState::default() })
+    };
+    Tape::new()
+        .message(state(&[event("one"), event("two")]))
+        .message(state(&[event("two"), event("three")]))
+        .check(|programs, _| {
+            let links = programs.all()[0].state.links.iter();
+            let targets: Vec<_> = links.map(|it| it.target.as_deref().unwrap()).collect();
+            assert_eq!(targets, ["one", "three", "two"]);
+        });
+}
+
+#[test]
 fn counters_that_stood_still_or_went_backwards_say_nothing() {
     Tape::new()
         .message(reading(1000, &[(1, 10, 500)]))
