@@ -100,11 +100,11 @@ pub(super) struct Args {
     #[arg(short = 'P', long)]
     full_paths: bool,
 
-    /// How instructions are written: `att`, or `intel`.
+    /// How instructions are written.
     #[arg(short = 'M', long, value_name = "STYLE", default_value = "att")]
     disassembler_style: DisassemblerStyle,
 
-    /// What shares are shares of: `local-period`, `local-hits`, `global-period` or `global-hits`.
+    /// What shares are shares of: the function or everything, by period or by samples.
     #[arg(long, value_name = "WHICH", default_value = "local-period")]
     percent_type: PercentType,
 

@@ -50,7 +50,7 @@ pub(crate) fn annotate(
     names: &Names<'_>,
     programs: &Programs<'_>,
     resolved: &Resolved,
-) -> (Vec<String>, Value) {
+) -> (Vec<String>, Vec<u8>) {
     let n_events = resolved.events.len();
     let mut found = functions(resolved, &index.timeline, programs, &Filter::default()).unwrap();
     for (program, it) in (0..).map(ProgramIdx).zip(programs.all()) {
@@ -109,7 +109,7 @@ pub(crate) fn annotate(
     let mut json = Vec::new();
     let style = Style { syntax: Syntax::Intel, ..style };
     annotate::json(&mut json, made.into_iter(), &missing, &context, &style).unwrap();
-    (texts, serde_json::from_slice(&json).unwrap())
+    (texts, json)
 }
 
 /// What a recording of `tests/fixtures/recordings` comes to.
@@ -122,7 +122,8 @@ fn annotated(name: &str) -> (Vec<String>, Value) {
     let programs = Programs::new(&recording, &index);
     let keep = Keep { thread: false, cpu: false, stack: false };
     let resolved = resolve(&recording, &index, input, &names, keep, 0).unwrap();
-    annotate(&recording, &index, &names, &programs, &resolved)
+    let (texts, json) = annotate(&recording, &index, &names, &programs, &resolved);
+    (texts, serde_json::from_slice(&json).unwrap())
 }
 
 #[test]
