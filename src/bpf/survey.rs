@@ -20,6 +20,7 @@ use super::maps::Maps;
 use super::operations;
 use super::operations::Operation;
 use super::operations::OpsMaps;
+use super::targets::BtfIds;
 use super::targets::Targets;
 use super::tracepoints;
 use super::tracepoints::OnTracepoint;
@@ -204,8 +205,12 @@ impl Survey {
     }
 
     fn state_of(&mut self, link: &Link) -> LinkState {
-        let program = self.programs.get(&link.prog_id);
-        let btf_id = program.map_or(0, |it| it.attach_btf_obj_id);
+        let Self { programs, targets, maps, .. } = self;
+        let program = programs.get(&link.prog_id);
+        let btf_ids = BtfIds {
+            attach: program.map_or(0, |it| it.attach_btf_obj_id),
+            of_program: &|id| programs.get(&id).map_or(0, |it| it.btf_id),
+        };
         let is_typed = link.kind == raw::BPF_LINK_TYPE_RAW_TRACEPOINT
             && program.is_some_and(|it| it.kind == raw::BPF_PROG_TYPE_TRACING);
         LinkState {
@@ -213,7 +218,7 @@ impl Survey {
             kind: link.kind_name(),
             // Of a program that knows the types of the tracepoint's arguments the link does not say.
             attach_type: link.attach_type.clone().or(is_typed.then(|| "trace_raw_tp".to_owned())),
-            target: self.targets.text(&link.target, btf_id, &mut self.maps),
+            target: targets.text(&link.target, btf_ids, maps),
             pins: Vec::new(),
         }
     }

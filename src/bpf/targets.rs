@@ -33,6 +33,15 @@ pub(super) struct Targets {
     cgroup_mount: OnceCell<Option<File>>,
 }
 
+/// Which BTF objects may describe what a program is attached to.
+#[derive(Clone, Copy)]
+pub(super) struct BtfIds<'a> {
+    /// The one that it was loaded for; 0 if there is none.
+    pub(super) attach: u32,
+    /// That of a program, by the program's id; 0 if it has none.
+    pub(super) of_program: &'a dyn Fn(u32) -> u32,
+}
+
 /// A BTF object with functions that programs are attached to.
 #[derive(Debug)]
 struct Object {
@@ -43,12 +52,16 @@ struct Object {
 }
 
 impl Targets {
-    /// What a link is attached to; `btf_id` is the object that describes the functions that its
-    /// program may be attached to, 0 if there is none.
-    pub(super) fn text(&mut self, target: &Target, btf_id: u32, maps: &mut Maps) -> Option<String> {
+    /// What a link is attached to; `btf_ids` are the objects that may describe it.
+    pub(super) fn text(
+        &mut self,
+        target: &Target,
+        btf_ids: BtfIds<'_>,
+        maps: &mut Maps,
+    ) -> Option<String> {
         Some(match target {
             Target::Unknown => return None,
-            &Target::Function { object_id, type_id } => self.function(object_id, type_id, btf_id),
+            &Target::Function { object_id, type_id } => self.function(object_id, type_id, btf_ids),
             Target::Code { name, addr, .. } if name.is_empty() => format!("{addr:#x}"),
             Target::Named(name) | Target::Code { name, offset: 0, .. } => name.clone(),
             Target::Code { name, offset, .. } => format!("{name}+{offset:#x}"),
@@ -71,23 +84,31 @@ impl Targets {
 
     /// The BTF object `id`, the kernel's own included.
     pub(super) fn btf(&mut self, id: u32) -> Option<&Btf> {
-        self.btfs.entry(id).or_insert_with(|| Object::fetch(id)).btf.as_ref()
+        self.object(id).btf.as_ref()
     }
 
-    /// The function `type_id` of the BTF object `btf_id`. Where that is a program's, `object_id` is
-    /// the id of the program.
+    /// The function `type_id` of the kernel's BTF object `object_id`, or of the program with that
+    /// id: the kernel does not say which, but what its program was loaded for does.
     ///
     /// Source: `bpf_trampoline_compute_key()` in `include/linux/bpf_verifier.h`.
-    fn function(&mut self, object_id: u32, type_id: u32, btf_id: u32) -> String {
-        let object = self.btfs.entry(btf_id).or_insert_with(|| Object::fetch(btf_id));
+    fn function(&mut self, object_id: u32, type_id: u32, btf_ids: BtfIds<'_>) -> String {
+        let is_kernel = object_id == btf_ids.attach && self.object(btf_ids.attach).is_kernel;
+        let btf_id = if is_kernel { object_id } else { (btf_ids.of_program)(object_id) };
+        let object = self.object(btf_id);
         let name = object.btf.as_ref().and_then(|it| it.function_name(type_id));
-        let name = name.map(|it| String::from_utf8_lossy(it).into_owned());
-        match (name, object.is_kernel && object_id == btf_id) {
-            (Some(name), true) => name,
-            (Some(name), false) => format!("{name} of program {object_id}"),
-            (None, true) => format!("type {type_id} of {}", object.name),
-            (None, false) => format!("type {type_id} of program {object_id}"),
+        let name = name.map_or_else(
+            || format!("type {type_id}"),
+            |it| String::from_utf8_lossy(it).into_owned(),
+        );
+        match is_kernel {
+            true if object.btf.is_some() => name,
+            true => format!("{name} of {}", object.name),
+            false => format!("{name} of program {object_id}"),
         }
+    }
+
+    fn object(&mut self, id: u32) -> &Object {
+        self.btfs.entry(id).or_insert_with(|| Object::fetch(id))
     }
 
     fn cgroup(&mut self, id: u64) -> Option<String> {
@@ -169,12 +190,41 @@ fn netfilter(family: u32, hook: u32, priority: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::btf::testing::Builder;
+
     use super::*;
 
     #[track_caller]
     fn check(target: &Target, want: Option<&str>) {
-        let text = Targets::default().text(target, 0, &mut Maps::default());
+        let btf_ids = BtfIds { attach: 0, of_program: &|_| 0 };
+        let text = Targets::default().text(target, btf_ids, &mut Maps::default());
         assert_eq!(text.as_deref(), want);
+    }
+
+    #[test]
+    fn a_function_is_the_kernels_or_a_programs_by_whose_types_it_has() {
+        let mut btf = Builder::little();
+        let function = btf.add("vfs_read", 12 << 24, 0, &[]);
+        let object = |name: &str, is_kernel, btf| Object { btf, name: name.to_owned(), is_kernel };
+        let mut targets = Targets::default();
+        targets.btfs.insert(1, object("vmlinux", true, Some(btf.build())));
+        targets.btfs.insert(2, object("a_module", true, None));
+        targets.btfs.insert(40, object("", false, Some(btf.build())));
+        targets.btfs.insert(41, object("", false, None));
+        targets.btfs.insert(7, object("", false, None));
+        let mut text = |object_id, attach, type_id| {
+            let target = Target::Function { object_id, type_id };
+            let btf_ids = BtfIds { attach, of_program: &|id| if id == 7 { 40 } else { 41 } };
+            targets.text(&target, btf_ids, &mut Maps::default()).unwrap()
+        };
+        assert_eq!(text(1, 1, function), "vfs_read");
+        assert_eq!(text(1, 1, 99), "type 99");
+        assert_eq!(text(2, 2, 100_000), "type 100000 of a_module");
+        assert_eq!(text(7, 40, function), "vfs_read of program 7");
+        // A link can lead to another program than its own was loaded for.
+        assert_eq!(text(7, 41, function), "vfs_read of program 7");
+        assert_eq!(text(8, 40, function), "type 1 of program 8");
+        assert_eq!(text(7, 7, 99), "type 99 of program 7");
     }
 
     #[test]

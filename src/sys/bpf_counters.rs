@@ -29,6 +29,8 @@ pub struct ProgCounters {
     pub name: Vec<u8>,
     /// The ids of the maps that it uses.
     pub map_ids: Vec<u32>,
+    /// The BTF of its own types; 0 where it has none.
+    pub btf_id: u32,
     /// The BTF that its attach target is described in; 0 where it has no such target.
     pub attach_btf_obj_id: u32,
     /// How often it ran while the kernel counted.
@@ -65,6 +67,7 @@ pub fn prog_counters(prog: BorrowedFd<'_>) -> Result<ProgCounters, Errno> {
         load_time_ns: info.load_time,
         name: name.split(|&it| it == 0).next().unwrap_or_default().to_vec(),
         map_ids: map_ids.get(..n_maps).unwrap_or_default().to_vec(),
+        btf_id: info.btf_id,
         attach_btf_obj_id: info.attach_btf_obj_id,
         run_cnt: info.run_cnt,
         run_time_ns: info.run_time_ns,
