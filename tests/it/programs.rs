@@ -3,6 +3,9 @@
 use std::process::Command;
 
 use bpfperf::perfdata::ReadAt;
+use bpfperf::perfdata::private::Attached;
+use bpfperf::perfdata::private::Message;
+use bpfperf::perfdata::private::TracepointPrograms;
 use bpfperf::replay::Index;
 use bpfperf::replay::Programs;
 use bpfperf::replay::Recording;
@@ -231,5 +234,40 @@ fn what_was_asked_of_the_kernel_meanwhile_is_in_the_bill() {
         "          holder    demo[9168] by its prog\n",
     ] {
         assert!(details.contains(line), "{line}{details}");
+    }
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn programs_that_may_have_dropped_samples_are_told_by_every_report() {
+    let attached = Attached {
+        id: 7,
+        name: "picky".to_owned(),
+        how: "perf_event".to_owned(),
+        can_drop: true,
+        ..Attached::default()
+    };
+    let tracepoint = Message::Tracepoint(TracepointPrograms {
+        event: "sched:sched_switch".to_owned(),
+        n_programs: 1,
+        programs: vec![attached],
+        ..TracepointPrograms::default()
+    });
+    let fixture = FIXTURES.iter().find(|it| it.name == "bpfperf-pipe").unwrap();
+    let mut pipe = fixture.bytes.to_vec();
+    // As it was looked up at the start and at the end.
+    (1000..1002).for_each(|number| tracepoint.encode(number, &mut pipe));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf.data");
+    std::fs::write(&path, pipe).unwrap();
+    for (args, want) in [(&["--bpf"][..], 1), (&["-g", "none"], 1), (&["--bpf", "-q"], 0)] {
+        let mut report = Command::new(env!("CARGO_BIN_EXE_bpfperf"));
+        let output = report.args(["report", "-i"]).arg(&path).args(args).output().unwrap();
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let warning = "warning: 1 BPF program on `sched:sched_switch` may have dropped samples of \
+                       it, uncounted: `picky` (id 7)\n";
+        assert_eq!(said.matches(warning).count(), want, "{args:?}: {said}");
+        assert_eq!(said.lines().count(), want, "{args:?}: {said}");
     }
 }
