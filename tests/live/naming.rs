@@ -2,12 +2,16 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::process::Child;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::Link;
 use libbpf_rs::Object;
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::loading::Debug;
 use crate::loading::load;
@@ -68,27 +72,48 @@ fn programs_of_other_tasks_are_named_whenever_they_were_loaded() {
     let _before = attach(&before);
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("perf.data");
-    let mut record = bpfperf();
-    record.arg("record").arg("-q").arg("-o").arg(&recording).arg("--");
-    record.args(["timeout", "3", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
-    let mut record = record.spawn().unwrap();
-    thread::sleep(Duration::from_millis(300));
+    let recorder = Recorder::start(bpfperf(), &[], &recording);
     let (meanwhile, gone) = (busy(name_of_meanwhile), busy(name_of_gone));
     let _meanwhile = attach(&meanwhile);
     let link = attach(&gone);
-    thread::sleep(Duration::from_millis(700));
+    thread::sleep(Duration::from_secs(1));
     drop((link, gone));
-    // The status of timeout(1) when the time is over.
-    assert_eq!(record.wait().unwrap().code(), Some(124));
+    drop(recorder);
     check(bpfperf, &recording);
     if let Some(peer) = peer() {
         check(|| Command::new(&peer), &recording);
     }
 }
 
-/// Some system calls of one CPU and few others, for some time.
-fn dd() -> [&'static str; 8] {
-    ["timeout", "5", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none", "count=100000000"]
+/// A recorder of a command that makes system calls without end.
+struct Recorder(Child);
+
+impl Recorder {
+    /// Starts it, and waits until the command runs.
+    #[track_caller]
+    fn start(mut tool: Command, options: &[&str], recording: &Path) -> Self {
+        tool.args(["record", "-q"]).args(options).arg("-o").arg(recording).arg("--");
+        tool.args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
+        let record = tool.spawn().unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", record.id());
+        let runs = || {
+            let child = std::fs::read_to_string(&children).unwrap_or_default();
+            let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.trim()));
+            comm.is_ok_and(|it| it == "dd\n")
+        };
+        while !runs() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self(record)
+    }
+}
+
+impl Drop for Recorder {
+    /// Ends the recording, and with it the command.
+    fn drop(&mut self) {
+        kill(Pid::from_raw(self.0.id().try_into().unwrap()), Signal::SIGINT).ok();
+        self.0.wait().ok();
+    }
 }
 
 #[test]
@@ -98,14 +123,11 @@ fn a_program_of_another_task_in_perfs_own_recording_of_a_command_is_named_by_its
     }
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("perf.data");
-    let mut record = Command::new(peer().unwrap());
-    record.args(["record", "-q", "-o"]).arg(&recording).arg("--").args(dd());
-    let mut record = record.spawn().unwrap();
-    thread::sleep(Duration::from_millis(700));
+    let recorder = Recorder::start(Command::new(peer().unwrap()), &[], &recording);
     let meanwhile = busy("of_another_task");
     let attached = attach(&meanwhile);
-    // Its status is that of timeout(1).
-    record.wait().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    drop(recorder);
     drop(attached);
     let samples = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
     let n = samples.lines().filter(|it| it.ends_with("_of_another_task_sub")).count();
@@ -144,12 +166,7 @@ fn an_address_that_is_used_again_is_named_by_time() {
     }
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("perf.data");
-    let mut record = bpfperf();
-    record.args(["record", "-q", "-F", "2000", "-o"]).arg(&recording).arg("--").args(dd());
-    let mut record = record.spawn().unwrap();
-    while !recording.exists() {
-        thread::sleep(Duration::from_millis(20));
-    }
+    let recorder = Recorder::start(bpfperf(), &["-F", "2000"], &recording);
     for n in 0..6 {
         // One of them comes back under its own name.
         let object = busy(&format!("reuse_{}", n % 5));
@@ -157,7 +174,7 @@ fn an_address_that_is_used_again_is_named_by_time() {
         thread::sleep(Duration::from_millis(250));
         drop((attached, object));
     }
-    assert_eq!(record.wait().unwrap().code(), Some(124));
+    drop(recorder);
     let script = |fields: &str| {
         let mut script = bpfperf();
         script.args(["script", "--show-bpf-events", "-F", fields, "-i"]).arg(&recording);
