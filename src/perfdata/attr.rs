@@ -80,6 +80,32 @@ bitflags! {
     }
 }
 
+impl ReadFormat {
+    /// Ids and values of the counters in `words`, what a read gave; none where it gives no ids.
+    ///
+    /// Source: `struct read_format` in `include/uapi/linux/perf_event.h`.
+    pub fn values(self, words: &[u64]) -> Vec<(u64, u64)> {
+        if !self.contains(Self::ID) {
+            return Vec::new();
+        }
+        let n_times = [Self::TOTAL_TIME_ENABLED, Self::TOTAL_TIME_RUNNING]
+            .iter()
+            .map(|it| usize::from(self.contains(*it)))
+            .fold(0_usize, usize::wrapping_add);
+        let id_and_value =
+            |words: &[u64], id_at: usize| Some((*words.get(id_at)?, *words.first()?));
+        if !self.contains(Self::GROUP) {
+            // Value, times, id, loss.
+            let id_at = n_times.wrapping_add(1);
+            return id_and_value(words, id_at).into_iter().collect();
+        }
+        // The number of events and the times, then of each event its value, id and loss.
+        let of_one = if self.contains(Self::LOST) { 3 } else { 2 };
+        let events = words.get(n_times.wrapping_add(1)..).unwrap_or_default().chunks_exact(of_one);
+        events.filter_map(|words| id_and_value(words, 1)).collect()
+    }
+}
+
 bitflags! {
     /// The flag word of `struct perf_event_attr`, by bit; the two-bit `precise_ip` is
     /// [`Attr::precise_ip`].
@@ -446,6 +472,19 @@ mod tests {
         let want = (AttrFlags::DISABLED | AttrFlags::SAMPLE_ID_ALL).bits();
         assert_eq!(flag_word(bytes, Endian::Big), want);
         assert_eq!(flag_bytes(want, Endian::Big), bytes);
+    }
+
+    #[test]
+    fn values_of_a_read_stand_with_their_ids_whatever_stands_between() {
+        let (id, group, lost) = (ReadFormat::ID, ReadFormat::GROUP, ReadFormat::LOST);
+        let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
+        assert_eq!(id.values(&[500, 7]), [(7, 500)]);
+        assert_eq!((id | lost | times).values(&[500, 1, 2, 7, 0]), [(7, 500)]);
+        assert_eq!((id | group).values(&[2, 500, 7, 600, 8]), [(7, 500), (8, 600)]);
+        let words = [2, 1, 2, 500, 7, 0, 600, 8, 3];
+        assert_eq!((id | group | lost | times).values(&words), [(7, 500), (8, 600)]);
+        assert_eq!((id | group).values(&[2]), []);
+        assert_eq!(group.values(&[1, 500]), []);
     }
 
     #[test]

@@ -223,6 +223,21 @@ impl SampleLayout {
         U64s::take(&mut cursor, n, "callchain entries").map(Some)
     }
 
+    /// Ids and values of the counters that the sample holds, none if the event has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`](super::Error::Truncated) if the record holds less than it claims.
+    pub fn values(&self, sample: &[u8]) -> Result<Vec<(u64, u64)>> {
+        if !self.attr.sample_type.contains(SampleType::READ) {
+            return Ok(Vec::new());
+        }
+        let mut cursor = Cursor::new(sample, FileOffset(0), self.endian);
+        cursor.bytes(self.fixed_len, "sample fields")?;
+        let words: Vec<u64> = self.read(&mut cursor)?.iter().collect();
+        Ok(self.attr.read_format.values(&words))
+    }
+
     /// The raw data, of a tracepoint what it noted; `None` if the event has none.
     ///
     /// # Errors

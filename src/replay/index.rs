@@ -29,6 +29,8 @@ use super::Anomalies;
 use super::Error;
 use super::Recording;
 use super::programs::Notes;
+use super::readings;
+use super::readings::Readings;
 use super::resolved::CommId;
 use super::spans::Moment;
 use super::timeline::Fact;
@@ -99,6 +101,8 @@ pub struct Index {
     pub release: Option<Vec<u8>>,
     /// What the records say of BPF programs, for [`Programs`](super::Programs).
     pub bpf: Notes,
+    /// What samples with values stand for.
+    pub readings: Readings,
     /// What went wrong without stopping the pass.
     pub anomalies: Anomalies,
 }
@@ -135,6 +139,7 @@ impl Index {
             facts: Vec::new(),
             late: Vec::new(),
             private: Assembler::default(),
+            values: readings::Collector::default(),
             comm_ids: FxHashMap::default(),
             file_ids: FxHashMap::default(),
             index: Self {
@@ -149,6 +154,7 @@ impl Index {
                 kernel: None,
                 release: None,
                 bpf: Notes::default(),
+                readings: Readings::default(),
                 anomalies: Anomalies::default(),
             },
         };
@@ -181,6 +187,7 @@ struct Pass<'r> {
     /// Where each record stands that came too late without a time, and what it says.
     late: Vec<(u64, Fact)>,
     private: Assembler,
+    values: readings::Collector,
     comm_ids: FxHashMap<Vec<u8>, CommId>,
     file_ids: FxHashMap<MappedFile, FileId>,
     index: Index,
@@ -240,19 +247,31 @@ impl Pass<'_> {
             return;
         };
         self.seen_sample = true;
-        self.index.n_samples[event as usize] += 1;
+        let recording = self.recording;
+        let of = &recording.events[event as usize];
+        if readings::holds_values(of) {
+            let entry = self.entry(raw.at, of.sample.time(raw.body));
+            self.values.add(entry, of, raw.body);
+        } else {
+            self.index.n_samples[event as usize] += 1;
+        }
         if self.wants_samples {
-            let time = self.recording.events[event as usize].sample.time(raw.body);
-            self.list(raw.at, time);
+            self.list(raw.at, of.sample.time(raw.body));
         }
     }
 
     /// Puts a record on the list of those to be shown.
     fn list(&mut self, at: FileOffset, time: Option<Nanos>) {
+        let entry = self.entry(at, time);
+        self.index.entries.push(entry);
+    }
+
+    /// A record's place in the order.
+    fn entry(&mut self, at: FileOffset, time: Option<Nanos>) -> Entry {
         let time = time.filter(|it| is_a_time(*it));
         self.max_time = self.max_time.max(time.unwrap_or_default());
         let order = time.unwrap_or_default().max(self.flushed);
-        self.index.entries.push(Entry { order, position: at.0 });
+        Entry { order, position: at.0 }
     }
 
     fn kernel_record(&mut self, raw: RawRecord<'_>) {
@@ -485,6 +504,8 @@ impl Pass<'_> {
             let numbers = symbols.zip(0..).map(|((position, _), number)| (position, number));
             self.index.bpf.number(&numbers.collect());
         }
+        self.index.readings =
+            self.values.finish(&|id| self.recording.event_of_id(id), &mut self.index.n_samples);
         let late = self.late.into_iter().map(|(_, fact)| fact).collect();
         let features = self.recording.features.iter().filter_map(|it| it.content.as_ref().ok());
         let endian = self.recording.header.endian();

@@ -634,6 +634,7 @@ mod tests {
         };
         let index = Index {
             chunks: Vec::new(),
+            readings: crate::replay::Readings::default(),
             n_samples: Vec::new(),
             n_lost: Vec::new(),
             entries: Vec::new(),

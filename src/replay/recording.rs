@@ -335,6 +335,11 @@ impl Recording {
         layout.fits(sample).then_some(event)
     }
 
+    /// The event that has the id `id`.
+    pub(super) fn event_of_id(&self, id: u64) -> Option<u32> {
+        self.ids.get(&id).copied()
+    }
+
     /// The body of a record that is no sample without what its header claims beyond its end.
     pub fn trim<'b>(&self, kind: RecordKind, body: &'b [u8]) -> &'b [u8] {
         let endian = self.header.endian();

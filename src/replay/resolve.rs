@@ -23,6 +23,7 @@ use super::Error;
 use super::Frame;
 use super::Index;
 use super::Names;
+use super::Readings;
 use super::Recording;
 use super::Resolver;
 use super::resolved::CommId;
@@ -128,6 +129,7 @@ impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
 /// One thread's part of the work, in numbers of its own.
 struct Worker<'a> {
     recording: &'a Recording,
+    readings: &'a Readings,
     keep: Keep,
     max_frames: usize,
     resolver: Resolver<'a>,
@@ -155,6 +157,7 @@ impl<'a> Worker<'a> {
     fn new(recording: &'a Recording, index: &'a Index, keep: Keep, max_frames: usize) -> Self {
         Self {
             recording,
+            readings: &index.readings,
             keep,
             max_frames,
             resolver: Resolver::new(&index.timeline),
@@ -201,7 +204,7 @@ impl<'a> Worker<'a> {
             }
         };
         let kept = if self.keep.thread { (pid, tid) } else { (Pid(0), Tid(0)) };
-        let key = Key {
+        let mut key = Key {
             event,
             comm: task.comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0),
             frame,
@@ -210,14 +213,22 @@ impl<'a> Worker<'a> {
             tid: kept.1.0,
             cpu: if self.keep.cpu { cpu.unwrap_or(NONE) } else { NONE },
         };
-        let weight = Weight {
+        let mut weight = Weight {
             period: layout.period(raw.body),
             n_samples: 1,
             first: moment,
             task: (pid, tid),
             cpu,
         };
-        add(&mut self.groups, key, weight);
+        match self.readings.of(&self.recording.events[event as usize], raw.at.0) {
+            None => add(&mut self.groups, key, weight),
+            Some(readings) => {
+                for reading in readings {
+                    (key.event, weight.period) = (reading.event, reading.period);
+                    add(&mut self.groups, key, weight);
+                }
+            }
+        }
     }
 
     #[inline]

@@ -130,7 +130,13 @@ fn samples_of_a_leader_hold_the_values_of_its_group() {
     stdout_of(bpfperf().args(["record", "-q", "-o"]).arg(&ours).args(words));
     stdout_of(Command::new(&perf).args(["record", "-o"]).arg(&perfs).args(words));
     assert_eq!(events_of(&ours), events_of(&perfs));
-    // perf makes a sample of each member out of the leader's, with what it counted since the last.
+    // A sample of each member is made of the leader's, with what it counted since the last.
+    for recording in [&ours, &perfs] {
+        let said = stdout_of(bpfperf().args(["script", "-i"]).arg(recording));
+        let mut script = Command::new(&perf);
+        script.args(["script", "--no-inline", "-i"]);
+        assert_eq!(said, stdout_of(script.arg(recording)));
+    }
     let counted = |recording: &Path| {
         let mut script = Command::new(&perf);
         let lines = stdout_of(script.args(["script", "-F", "period,event", "-i"]).arg(recording));
@@ -274,9 +280,11 @@ fn other_records_of_tasks_are_those_that_perf_writes() {
     let Some(perf) = peer() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let (ours, perfs) = (scratch.path().join("ours"), scratch.path().join("perfs"));
-    let words = ["--namespaces", "--all-cgroups", "--switch-events", "-e", "cpu-clock", "true"];
-    stdout_of(bpfperf().args(["record", "-q", "-o"]).arg(&ours).args(words));
-    stdout_of(Command::new(&perf).args(["record", "-o"]).arg(&perfs).args(words));
+    let words = ["--namespaces", "--all-cgroups", "--switch-events", "-e", "cpu-clock"];
+    // A command that leaves its CPU in any case.
+    let words = [&words[..], &["sleep", "0.01"]].concat();
+    stdout_of(bpfperf().args(["record", "-q", "-o"]).arg(&ours).args(&words));
+    stdout_of(Command::new(&perf).args(["record", "-o"]).arg(&perfs).args(&words));
     // Namespaces and cgroups, without the task and its time.
     let told = |recording: &Path| {
         let mut script = Command::new(&perf);

@@ -7,8 +7,10 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::misc;
 use crate::render::escape::escape;
+use crate::replay::Event;
 use crate::replay::Frame;
 use crate::replay::Name;
+use crate::replay::Reading;
 use crate::replay::Resolver;
 use crate::replay::TaskAt;
 use crate::replay::spans::Moment;
@@ -98,7 +100,26 @@ impl<'a> Formatter<'a> {
         let recording = self.source.recording;
         let Some(idx) = recording.event_of_sample(body) else { return };
         let event = &recording.events[idx as usize];
-        let layout = &event.sample;
+        let own = [Reading { event: idx, period: event.sample.period(body) }];
+        for reading in self.source.index.readings.of(event, at.0).unwrap_or(&own) {
+            self.delivered(header, body, at, event, *reading, out);
+        }
+    }
+
+    /// A sample of `of` as one of the event that `reading` is of.
+    fn delivered(
+        &mut self,
+        header: RecordHeader,
+        body: &[u8],
+        at: FileOffset,
+        of: &Event,
+        reading: Reading,
+        out: &mut Vec<u8>,
+    ) {
+        let recording = self.source.recording;
+        let Reading { event: idx, period } = reading;
+        let event = &recording.events[idx as usize];
+        let layout = &of.sample;
         let time = layout.time(body).unwrap_or_default();
         let moment = Moment { time, position: at.0 };
         let (pid, tid) = layout.task(body).unwrap_or((Pid(-1), Tid(-1)));
@@ -119,7 +140,7 @@ impl<'a> Formatter<'a> {
         let prefix = Prefix { fields, task: (pid, tid), cpu, time, has_chain };
         self.prefix(&prefix, task, out);
         if fields.contains(Fields::PERIOD) {
-            decimal(layout.period(body), 10, out);
+            decimal(period, 10, out);
             out.push(b' ');
         }
         if fields.contains(Fields::EVENT) {
