@@ -97,6 +97,14 @@ impl Command {
     }
 }
 
+/// The answer, with the zero that perf sends along: those who command perf read it, too.
+///
+/// Source: `EVLIST_CTL_CMD_ACK_TAG` in `tools/perf/util/evlist.h`, and `evlist__ctlfd_ack()`.
+const ACK: &[u8] = b"ack\n\0";
+
+/// The most reads before the rings have their turn again: whoever writes without end gets no more.
+const READS_MAX: u32 = 16;
+
 /// The longest line of commands, in bytes; what is longer is no command.
 const LINE_MAX: usize = 4096;
 
@@ -137,7 +145,7 @@ impl Control {
     pub(super) fn take(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut buffer = [0; 512];
-        loop {
+        for _ in 0..READS_MAX {
             let n = match (&self.commands).read(&mut buffer) {
                 Ok(0) => {
                     self.has_ended = true;
@@ -163,12 +171,13 @@ impl Control {
                 }
             }
         }
+        commands
     }
 
     /// Answers that a command was done.
     pub(super) fn acknowledge(&mut self) {
         if let Some(answers) = &mut self.answers
-            && let Err(error) = answers.write_all(b"ack\n")
+            && let Err(error) = answers.write_all(ACK)
         {
             tracing::debug!(%error, "answer a command");
         }
@@ -229,7 +238,7 @@ mod tests {
         control.acknowledge();
         let mut answer = [0; 8];
         let n = control.answers.as_ref().unwrap().read(&mut answer).unwrap();
-        assert_eq!(&answer[..n], b"ack\n");
+        assert_eq!(&answer[..n], b"ack\n\0");
         drop(writer);
         assert_eq!(control.take(), []);
         assert!(control.poll_at().is_some());

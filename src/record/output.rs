@@ -80,7 +80,8 @@ impl Output {
         if self.failed.is_some() {
             return;
         }
-        let plain = records.iter().flat_map(|it| it.iter().copied()).collect();
+        let mut plain = Vec::with_capacity(records.iter().map(|it| it.len()).sum());
+        records.iter().for_each(|it| plain.extend_from_slice(it));
         let mut ready = Vec::new();
         let pushed = squeezer.push(plain, &mut ready);
         self.append_squeezed(&ready, pushed);

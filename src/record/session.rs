@@ -491,33 +491,29 @@ impl Session<'_> {
         }
     }
 
-    /// Turns sampling on or off, of the event `name` or of all. Returns whether there is such a one.
-    fn turn(&mut self, sampling: Sampling, name: Option<&str>) -> bool {
+    /// Turns sampling on or off, of the event `name` or of all.
+    fn turn(&self, sampling: Sampling, name: Option<&str>) {
         let is_meant = |it: &&Opened<EventFd>| {
             it.role == Role::Sampling && name.is_none_or(|name| it.name == name)
         };
-        let mut found = false;
         for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {
-            found = true;
             let turned = if sampling == Sampling::On { fd.enable() } else { fd.disable() };
             if let Err(refused) = turned {
                 // Of a task that is gone there is nothing to sample.
                 tracing::debug!(%refused, ?sampling, "turn");
             }
         }
-        found
     }
 
     /// Does what somebody wants, and says so.
     fn obey(&mut self, command: &Command) -> Then {
         tracing::debug!(?command, "control");
-        let is_done = match command {
-            Command::Turn(sampling, name) => self.turn(*sampling, name.as_deref()),
-            Command::Ping | Command::Stop => true,
-            Command::Unknown(_) => false,
-        };
-        // Whoever waits for an answer learns by its lack that nothing was done.
-        if let Some(control) = self.control.as_mut().filter(|_| is_done) {
+        if let Command::Turn(sampling, name) = command {
+            self.turn(*sampling, name.as_deref());
+        }
+        // As perf: whoever waits for an answer gets one to everything that it could mean.
+        let is_known = !matches!(command, Command::Unknown(_));
+        if let Some(control) = self.control.as_mut().filter(|_| is_known) {
             control.acknowledge();
         }
         if *command == Command::Stop { Then::Stop } else { Then::GoOn }

