@@ -14,7 +14,7 @@
 //! metadata is in a map that the loader has yet to bind to the program, it is held until that is
 //! done.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -43,7 +43,8 @@ use super::catch::Catcher;
 const MAX_CAUGHT: usize = 256;
 
 /// How long after its load a program is looked at again, if it lives: a loader may be slow.
-const SECOND_LOOK: Duration = Duration::from_millis(20);
+const LATER_LOOKS: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(300), Duration::from_secs(2)];
 
 /// How long a program is held at most for metadata that is about to be bound to it: on a busy CPU
 /// its loader may have to wait for its turn.
@@ -160,7 +161,7 @@ struct Watch {
     /// Programs that await their metadata.
     awaiting: Vec<Awaiting>,
     /// Programs to look at again, the earliest first.
-    again: VecDeque<(Instant, ProgId)>,
+    again: BTreeSet<(Instant, ProgId)>,
 }
 
 /// A program that is held for its metadata.
@@ -217,9 +218,8 @@ impl Watch {
                         if programs.awaits_metadata(id) {
                             let next_look = since + FIRST_LOOK;
                             self.awaiting.push(Awaiting { held, since, next_look });
-                        } else {
-                            self.again.push_back((since + SECOND_LOOK, id));
                         }
+                        self.again.extend(LATER_LOOKS.map(|later| (since + later, id)));
                     }
                     Err(errno) => programs.miss(id, errno),
                 }
@@ -252,18 +252,18 @@ impl Watch {
             it.next_look = now + (now - it.since);
             it.next_look < it.since + LONGEST_HOLD && programs.awaits_metadata(it.held.id())
         });
-        while let Some(&(at, id)) = self.again.front() {
+        while let Some(&(at, id)) = self.again.first() {
             if now.is_some_and(|now| now < at) {
                 return;
             }
-            self.again.pop_front();
+            self.again.pop_first();
             programs.refresh(id);
         }
     }
 
     fn next_look(&self) -> Option<Instant> {
         let awaiting = self.awaiting.iter().map(|it| it.next_look);
-        awaiting.chain(self.again.front().map(|(at, _)| *at)).min()
+        awaiting.chain(self.again.first().map(|(at, _)| *at)).min()
     }
 }
 
@@ -300,13 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn every_program_is_looked_at_again_once_and_in_time() {
+    fn a_program_is_looked_at_again_when_it_is_time() {
         let mut watch = Watch::default();
         let now = Instant::now();
-        watch.again.extend([(now, NO_ID), (now + SECOND_LOOK, NO_ID)]);
+        let later = now + Duration::from_secs(1);
+        watch.again.extend([(later, NO_ID), (now, NO_ID)]);
         assert_eq!(watch.next_look(), Some(now));
         watch.look_again(Some(now));
-        assert_eq!(watch.next_look(), Some(now + SECOND_LOOK));
+        assert_eq!(watch.next_look(), Some(later));
         watch.look_again(None);
         assert_eq!(watch.next_look(), None);
     }
