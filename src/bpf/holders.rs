@@ -145,7 +145,7 @@ pub(super) struct Pins {
 
 impl Pins {
     /// Looks at what is pinned in all bpffs that are mounted.
-    pub(super) fn walk() -> Self {
+    pub(super) fn walk(has_time: &dyn Fn() -> bool) -> Self {
         let mut this = Self::default();
         let mut n_opened = 0;
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -157,7 +157,9 @@ impl Pins {
                 let Ok(kind) = entry.file_type() else { continue };
                 if kind.is_dir() && depth < DEPTH_MAX {
                     folders.push((entry.path(), depth + 1));
-                } else if kind.is_file() && n_opened < PINS_MAX {
+                } else if kind.is_dir() {
+                    this.n_skipped += 1;
+                } else if kind.is_file() && n_opened < PINS_MAX && has_time() {
                     n_opened += 1;
                     this.look_at(entry.path());
                 } else if kind.is_file() {

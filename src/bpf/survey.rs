@@ -82,6 +82,7 @@ impl Survey {
         boot_ns: u64,
         has_time: &dyn Fn() -> bool,
     ) -> Vec<ProgramState> {
+        self.targets.begin_look();
         self.last_program = programs.last().map_or(self.last_program, |it| it.id);
         self.programs = programs.into_iter().map(|it| (it.id, it)).collect();
         let links = self.walk_links();
@@ -91,7 +92,7 @@ impl Survey {
                 let of_link = links.iter().filter(|it| it.id == id);
                 of_link.flat_map(|it| programs_of(it, &operations)).collect()
             };
-            self.pins = Pins::walk();
+            self.pins = Pins::walk(has_time);
             self.holders = Holders::walk(&programs_of, has_time);
         }
         self.of_programs.clear();

@@ -1,6 +1,7 @@
 //! What links are attached to, in words.
 //!
-//! Numbers of functions, control groups, interfaces and maps are looked up once each. What cannot
+//! Numbers of functions, control groups and maps are looked up once each, those of interfaces and PMUs
+//! once a look, since they can be renamed. What cannot
 //! be looked up stays a number with its unit: nothing is guessed.
 
 use std::cell::OnceCell;
@@ -29,6 +30,9 @@ pub(super) struct Targets {
     /// BTF objects by id.
     btfs: HashMap<u32, Object>,
     cgroups: HashMap<u64, Option<String>>,
+    /// What the numbers of interfaces and PMUs are called, as of this look.
+    interfaces: OnceCell<HashMap<u32, String>>,
+    pmus: OnceCell<HashMap<u32, String>>,
     /// Where version 2 of the control groups is mounted, once it was looked for.
     cgroup_mount: OnceCell<Option<File>>,
 }
@@ -52,6 +56,29 @@ struct Object {
 }
 
 impl Targets {
+    /// Forgets what may have another name by now.
+    pub(super) fn begin_look(&mut self) {
+        self.interfaces.take();
+        self.pmus.take();
+    }
+
+    /// The name of a PMU whose number differs from boot to boot.
+    fn pmu(&self, kind: u32) -> Option<&String> {
+        let all = || by_number(Path::new("/sys/bus/event_source/devices"), "type");
+        (FIRST_DYNAMIC <= kind).then(|| self.pmus.get_or_init(all).get(&kind)).flatten()
+    }
+
+    /// An interface's number, with its name where this network namespace has one of that number.
+    ///
+    /// The kernel does not say in which namespace the link is, so the number stands beside the name.
+    fn interface(&self, index: u32) -> String {
+        let all = || by_number(Path::new("/sys/class/net"), "ifindex");
+        match self.interfaces.get_or_init(all).get(&index) {
+            Some(name) => format!("{name} (ifindex {index})"),
+            None => format!("ifindex {index}"),
+        }
+    }
+
     /// What a link is attached to; `btf_ids` are the objects that may describe it.
     pub(super) fn text(
         &mut self,
@@ -68,13 +95,13 @@ impl Targets {
             Target::Place { path, offset } => format!("{path}+{offset:#x}"),
             Target::Functions { n_functions } => format!("{n_functions} functions"),
             Target::Places { path, n_places } => format!("{path}, {n_places} places"),
-            &Target::Event { kind, config } => match pmu(kind) {
+            &Target::Event { kind, config } => match self.pmu(kind) {
                 Some(pmu) => format!("{pmu}/config={config:#x}/"),
                 None => Attr { kind, config, ..Attr::default() }.event_name(),
             },
             &Target::Cgroup { id } => self.cgroup(id).unwrap_or_else(|| format!("cgroup {id}")),
             Target::Namespace { inode } => format!("netns {inode}"),
-            &Target::Interface { index } => interface(index),
+            &Target::Interface { index } => self.interface(index),
             &Target::Map { id } => {
                 maps.get(id).map_or_else(|| format!("map {id}"), |it| it.name.clone())
             }
@@ -145,32 +172,17 @@ impl Object {
     }
 }
 
-/// The name of a PMU whose number differs from boot to boot.
-fn pmu(kind: u32) -> Option<String> {
-    if kind < FIRST_DYNAMIC {
-        return None;
-    }
-    let folders = fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten();
-    let mut found = folders.filter(|it| has_number(&it.path().join("type"), kind));
-    Some(found.next()?.file_name().to_string_lossy().into_owned())
-}
-
 /// The first `perf_event_attr.type` that the kernel gives to whoever asks for one: `PERF_TYPE_MAX`.
 const FIRST_DYNAMIC: u32 = 6;
 
-fn has_number(file: &Path, number: u32) -> bool {
-    fs::read_to_string(file).is_ok_and(|it| it.trim().parse() == Ok(number))
-}
-
-/// An interface's number, with its name where this network namespace has one of that number.
-///
-/// The kernel does not say in which namespace the link is, so the number stands beside the name.
-fn interface(index: u32) -> String {
-    let mut folders = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    match folders.find(|it| has_number(&it.path().join("ifindex"), index)) {
-        Some(folder) => format!("{} (ifindex {index})", folder.file_name().to_string_lossy()),
-        None => format!("ifindex {index}"),
-    }
+/// The names of the folders in `place`, by the number in the file `file` of each.
+fn by_number(place: &Path, file: &str) -> HashMap<u32, String> {
+    let folders = fs::read_dir(place).into_iter().flatten().flatten();
+    let named = folders.filter_map(|it| {
+        let number = fs::read_to_string(it.path().join(file)).ok()?.trim().parse().ok()?;
+        Some((number, it.file_name().to_string_lossy().into_owned()))
+    });
+    named.collect()
 }
 
 /// Source: `NFPROTO_*` and `NF_INET_*` in `include/uapi/linux/netfilter.h`.

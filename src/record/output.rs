@@ -81,7 +81,9 @@ impl Output {
             return;
         }
         let mut plain = Vec::with_capacity(records.iter().map(|it| it.len()).sum());
-        records.iter().for_each(|it| plain.extend_from_slice(it));
+        for it in records {
+            plain.extend_from_slice(it);
+        }
         let mut ready = Vec::new();
         let pushed = squeezer.push(plain, &mut ready);
         self.append_squeezed(&ready, pushed);

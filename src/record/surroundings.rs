@@ -47,11 +47,14 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often counters are read while the kernel counts.
 const READING: Duration = Duration::from_secs(1);
 
+/// The most tracepoints that are asked for their programs each tick: a system call each.
+const ASKED_EACH_TICK: usize = 64;
+
 /// How many times the CPU time that it took a look is put off: looks take two percent of a CPU.
 const REST: u32 = 50;
 
 /// How long the recording's end waits for a look: thousands of processes take longer.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Whether the kernel counts the runs of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +116,7 @@ impl Surroundings {
             tell,
             bell: Arc::clone(&bell),
             is_ending: Arc::clone(&is_ending),
+            ends: Cell::new(None),
             survey: Survey::default(),
             readings: Readings::default(),
             seen: BTreeMap::new(),
@@ -170,6 +174,8 @@ struct Watch {
     tell: Sender<Message>,
     bell: Arc<Doorbell>,
     is_ending: Arc<AtomicBool>,
+    /// Until when to look, once the recording ends.
+    ends: Cell<Option<Instant>>,
     survey: Survey,
     readings: Readings,
     /// By event, all that was ever seen on it.
@@ -202,8 +208,13 @@ impl Watch {
             }
             let now = Instant::now();
             if self.counting == Counting::Yes && next_reading <= now {
+                let began = cpu_time();
                 self.read();
-                next_reading = now + READING;
+                next_reading = now + READING.max(cpu_time().saturating_sub(began) * REST);
+            }
+            // A program that is attached without a link, and may be gone at the end, is no news.
+            if self.tracepoints.len() <= ASKED_EACH_TICK {
+                self.ask_tracepoints(Tell::Changes);
             }
             if next_look <= now && self.survey.has_news() {
                 next_look = self.look(Depth::Links);
@@ -248,10 +259,10 @@ impl Watch {
     /// Looks, and returns when to look again at the earliest.
     fn look(&mut self, depth: Depth) -> Instant {
         let began = cpu_time();
-        let ends = Cell::new(None);
+        // One deadline for all that is left to do once the recording ends.
+        let (ends, is_ending) = (&self.ends, &self.is_ending);
         let has_time = || {
-            let is_ending = self.is_ending.load(Ordering::Relaxed);
-            if is_ending && ends.get().is_none() {
+            if ends.get().is_none() && is_ending.load(Ordering::Relaxed) {
                 ends.set(Some(Instant::now() + PATIENCE));
             }
             ends.get().is_none_or(|it| Instant::now() < it)

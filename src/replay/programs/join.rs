@@ -314,7 +314,8 @@ impl<'a> Join<'a> {
         for (idx, draft) in self.drafts.iter().enumerate() {
             for tag in draft.tags() {
                 let drafts = by_tag.entry(tag).or_default();
-                if !drafts.contains(&idx) {
+                // They come in order.
+                if drafts.last() != Some(&idx) {
                     drafts.push(idx);
                 }
             }
