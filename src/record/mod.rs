@@ -21,6 +21,7 @@ mod config;
 mod control;
 mod describe;
 mod filters;
+mod finish;
 mod functions;
 mod hop;
 mod lost;

@@ -1,6 +1,5 @@
 //! A recording from its beginning to its end.
 
-use std::io::ErrorKind;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -14,7 +13,6 @@ use nix::sys::signal::Signal;
 use crate::bpf;
 use crate::bpf::Programs;
 use crate::events;
-use crate::events::Place;
 use crate::host::cpus;
 use crate::host::facts;
 use crate::host::kernel;
@@ -26,7 +24,6 @@ use crate::perfdata::AttrFlags;
 use crate::perfdata::Endian;
 use crate::perfdata::FileHeader;
 use crate::perfdata::Layout;
-use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
@@ -36,13 +33,11 @@ use crate::sys::perf_event;
 use crate::sys::perf_event::EventFd;
 use crate::sys::signals::Came;
 use crate::sys::signals::Signals;
-use crate::sys::spawn::Ended;
 use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
 
-use super::BpfGaps;
 use super::Error;
 use super::Summary;
 use super::called::Called;
@@ -60,7 +55,6 @@ use super::describe::Sent;
 use super::filters;
 use super::hop::Places;
 use super::hop::Tally;
-use super::lost;
 use super::note::Note;
 use super::open;
 use super::open::Opened;
@@ -79,7 +73,6 @@ use super::surroundings::Counting;
 use super::surroundings::Surroundings;
 use super::surroundings::Tracepoint;
 use super::synth::IdEntry;
-use super::synth::Synth;
 use super::tracepoints;
 use super::watch;
 use super::watch::Watched;
@@ -317,34 +310,34 @@ fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
 /// A recording under way.
 pub(super) struct Session<'a> {
     pub(super) config: &'a Config,
-    signals: Signals,
+    pub(super) signals: Signals,
     pub(super) opened: Vec<Opened<EventFd>>,
     pub(super) rings: Vec<CpuRing>,
-    events: Vec<FileEvent>,
+    pub(super) events: Vec<FileEvent>,
     pub(super) tally: Tally,
-    started: Instant,
-    facts: Vec<Feature>,
-    formats: Option<Vec<u8>>,
+    pub(super) started: Instant,
+    pub(super) facts: Vec<Feature>,
+    pub(super) formats: Option<Vec<u8>>,
     pub(super) programs: Option<Programs>,
     pub(super) samples_kernel: bool,
     /// What came before there was a file.
     pub(super) early: Vec<u8>,
     /// The number of the next message in private records.
     pub(super) next_message: u32,
-    surroundings: Option<Surroundings>,
+    pub(super) surroundings: Option<Surroundings>,
     /// As long as it is there the kernel counts the runs of BPF programs.
-    counting: Option<OwnedFd>,
+    pub(super) counting: Option<OwnedFd>,
     /// What a pipe has been told of programs.
-    sent: Sent,
+    pub(super) sent: Sent,
     /// How many features no record of a pipe has room for.
-    n_too_long: u64,
-    control: Option<Control>,
+    pub(super) n_too_long: u64,
+    pub(super) control: Option<Control>,
     pub(super) called: Called,
 }
 
 /// What ended a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// There is nothing more to record.
     Over,
     /// Somebody, or a limit, by this signal if it was one: the command is to end, too.
@@ -405,14 +398,14 @@ impl Session<'_> {
     }
 
     /// Adds features as a pipe has them to `out`.
-    fn put_features(&mut self, features: &[Feature], out: &mut Vec<u8>) {
+    pub(super) fn put_features(&mut self, features: &[Feature], out: &mut Vec<u8>) {
         let too_long = describe::pipe_features(features, out);
         self.n_too_long += too_long.len() as u64;
         self.put_messages(too_long, out);
     }
 
     /// Adds private messages to `out`.
-    fn put_messages(&mut self, messages: Vec<Message>, out: &mut Vec<u8>) {
+    pub(super) fn put_messages(&mut self, messages: Vec<Message>, out: &mut Vec<u8>) {
         for mut message in messages {
             if let (Message::Tracepoint(found), Some(programs)) = (&mut message, &self.programs) {
                 describe::name_in_full(found, programs);
@@ -519,138 +512,16 @@ impl Session<'_> {
         if *command == Command::Stop { Then::Stop } else { Then::GoOn }
     }
 
-    fn round(&mut self, output: &mut Output) -> usize {
+    pub(super) fn round(&mut self, output: &mut Output) -> usize {
         let places = self.places();
         pump::round(&mut self.rings, output, &mut self.tally, places)
     }
 
-    /// The last round, the features, the header; then the end of the command.
-    fn finish(
-        mut self,
-        mut output: Output,
-        workload: Option<Workload>,
-        sideband: Option<Sideband>,
-        end: End,
-    ) -> Summary {
-        for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
-            for (_, fd) in &event.instances {
-                // Of a task that is gone there is nothing to disable.
-                let _disabled = fd.disable();
-            }
-        }
-        let elapsed = self.started.elapsed();
-        tracing::debug!(tally = ?self.tally, "ended");
-        let late = sideband.map(Sideband::stop);
-        let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
-        drop(self.counting.take());
-        self.round(&mut output);
-        if let Some(ratio) = output.end_squeezing() {
-            describe::note_ratio(&mut self.facts, ratio);
-        }
-        let mut synth =
-            Synth::new(self.trailer(), self.next_message, self.config.contents.of_tasks);
-        self.count_lost(&mut synth);
-        let mut bpf = BpfGaps::default();
-        if let Some(late) = late {
-            bpf.n_lost = late.n_lost;
-            bpf.ended_early = late.ended_early;
-            let n_programs = late.programs.iter().len();
-            tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
-            let known = self.programs.get_or_insert_default();
-            let new = late.programs.iter().filter(|it| !known.knows(it));
-            new.for_each(|it| synth.metadata(it, self.config.compat));
-            known.merge(late.programs);
-        }
-        bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
-        bpf.n_pins = found.n_pins;
-        bpf.n_processes = found.n_processes;
-        self.next_message = synth.next_message();
-        let mut tail = synth.take();
-        self.put_messages(found.messages, &mut tail);
-        let called = std::mem::take(&mut self.called);
-        let called = called.finish(self.programs.iter().flat_map(Programs::iter));
-        self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);
-        if output.is_pipe() {
-            let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
-            self.put_features(&news, &mut tail);
-            describe::pipe_end(self.config.compat, &mut tail);
-        }
-        bpf.n_too_long = self.n_too_long;
-        if let Some(programs) = &self.programs {
-            for tracepoint in &mut found.tracepoints {
-                describe::name_in_full(tracepoint, programs);
-            }
-        }
-        let features = self.features(self.layout().attr_size(), self.programs.as_ref());
-        if !tail.is_empty() {
-            output.append(&[IoSlice::new(&tail)]);
-        }
-        let len = output.len();
-        let written = output.finish(describe::sections(&features));
-        let (bytes, failed) = match written {
-            Ok(bytes) => (bytes, None),
-            Err(error) => (len, Some(error)),
-        };
-        // Where the disk is full the command is not to blame, and goes on; where nobody reads any
-        // more, all of this was for that reader.
-        let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
-        let command = workload.and_then(|it| self.end(it, is_unread || end != End::Over));
-        let (tally, tracepoints) = (self.tally, found.tracepoints);
-        let stopped_by = if let End::Asked(signal) = end { signal } else { None };
-        Summary { tally, bytes, elapsed, command, stopped_by, failed, bpf, tracepoints }
-    }
-
-    /// Waits for the command, which is asked to end if the recording was.
-    fn end(&self, mut workload: Workload, is_asked: bool) -> Option<Ended> {
-        if !is_asked {
-            return workload.wait().ok();
-        }
-        let mut signal = Signal::SIGTERM;
-        loop {
-            if let Ok(Some(ended)) = workload.ended() {
-                return Some(ended);
-            }
-            workload.signal(signal).ok()?;
-            // Whoever asks a second time means it.
-            match watch::signal(&self.signals) {
-                Ok(Came::Stop(_)) => signal = Signal::SIGKILL,
-                Ok(Came::Child) => {}
-                Err(_) => return None,
-            }
-        }
-    }
-
-    /// Asks each event how many samples it lost, and writes that down.
-    fn count_lost(&mut self, synth: &mut Synth) {
-        let mut all = 0;
-        for (at, event) in self.opened.iter().enumerate() {
-            // A read of a group's leader tells of its members, too.
-            let is_told =
-                event.place == Place::Member && event.attr.read_format.contains(ReadFormat::GROUP);
-            if event.role != Role::Sampling || is_told {
-                continue;
-            }
-            let members = self.opened.iter().skip(at + 1);
-            let n_members = members.take_while(|it| it.place == Place::Member).count();
-            let mut words = vec![0; lost::n_words(1 + n_members)];
-            let layout = SampleIdLayout::new(&event.attr);
-            for (_, fd) in &event.instances {
-                let n = fd.read(&mut words).unwrap_or_default();
-                let words = words.get(..n).unwrap_or_default();
-                for (id, lost) in lost::of_read(event.attr.read_format, words) {
-                    synth.lost_samples(lost, layout, id);
-                    all += lost;
-                }
-            }
-        }
-        self.tally.lost_samples += all;
-    }
-
-    fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> Layout {
         Layout::new(self.events.iter().map(|it| (it.attr, it.ids.clone())).collect())
     }
 
-    fn features(&self, attr_size: u32, programs: Option<&Programs>) -> Vec<Feature> {
+    pub(super) fn features(&self, attr_size: u32, programs: Option<&Programs>) -> Vec<Feature> {
         describe::features(
             self.facts.clone(),
             &self.events,

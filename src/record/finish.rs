@@ -1,0 +1,153 @@
+//! The end of a recording: the last round, what is told at the end, the features, the header; then
+//! the end of the command.
+
+use std::io::ErrorKind;
+use std::io::IoSlice;
+
+use nix::sys::signal::Signal;
+
+use crate::bpf::Programs;
+use crate::events::Place;
+use crate::perfdata::ReadFormat;
+use crate::perfdata::SampleIdLayout;
+use crate::perfdata::private::Message;
+use crate::sys::signals::Came;
+use crate::sys::spawn::Ended;
+use crate::sys::spawn::Workload;
+
+use super::BpfGaps;
+use super::Summary;
+use super::describe;
+use super::lost;
+use super::output::Output;
+use super::plan::Role;
+use super::session::End;
+use super::session::Session;
+use super::sideband::Sideband;
+use super::surroundings::Surroundings;
+use super::synth::Synth;
+use super::watch;
+
+impl Session<'_> {
+    /// The last round, the features, the header; then the end of the command.
+    pub(super) fn finish(
+        mut self,
+        mut output: Output,
+        workload: Option<Workload>,
+        sideband: Option<Sideband>,
+        end: End,
+    ) -> Summary {
+        for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
+            for (_, fd) in &event.instances {
+                // Of a task that is gone there is nothing to disable.
+                let _disabled = fd.disable();
+            }
+        }
+        let elapsed = self.started.elapsed();
+        tracing::debug!(tally = ?self.tally, "ended");
+        let late = sideband.map(Sideband::stop);
+        let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
+        drop(self.counting.take());
+        self.round(&mut output);
+        if let Some(ratio) = output.end_squeezing() {
+            describe::note_ratio(&mut self.facts, ratio);
+        }
+        let mut synth =
+            Synth::new(self.trailer(), self.next_message, self.config.contents.of_tasks);
+        self.count_lost(&mut synth);
+        let mut bpf = BpfGaps::default();
+        if let Some(late) = late {
+            bpf.n_lost = late.n_lost;
+            bpf.ended_early = late.ended_early;
+            let n_programs = late.programs.iter().len();
+            tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
+            let known = self.programs.get_or_insert_default();
+            let new = late.programs.iter().filter(|it| !known.knows(it));
+            new.for_each(|it| synth.metadata(it, self.config.compat));
+            known.merge(late.programs);
+        }
+        bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
+        bpf.n_pins = found.n_pins;
+        bpf.n_processes = found.n_processes;
+        self.next_message = synth.next_message();
+        let mut tail = synth.take();
+        self.put_messages(found.messages, &mut tail);
+        let called = std::mem::take(&mut self.called);
+        let called = called.finish(self.programs.iter().flat_map(Programs::iter));
+        self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);
+        if output.is_pipe() {
+            let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
+            self.put_features(&news, &mut tail);
+            describe::pipe_end(self.config.compat, &mut tail);
+        }
+        bpf.n_too_long = self.n_too_long;
+        if let Some(programs) = &self.programs {
+            for tracepoint in &mut found.tracepoints {
+                describe::name_in_full(tracepoint, programs);
+            }
+        }
+        let features = self.features(self.layout().attr_size(), self.programs.as_ref());
+        if !tail.is_empty() {
+            output.append(&[IoSlice::new(&tail)]);
+        }
+        let len = output.len();
+        let written = output.finish(describe::sections(&features));
+        let (bytes, failed) = match written {
+            Ok(bytes) => (bytes, None),
+            Err(error) => (len, Some(error)),
+        };
+        // Where the disk is full the command is not to blame, and goes on; where nobody reads any
+        // more, all of this was for that reader.
+        let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
+        let command = workload.and_then(|it| self.end(it, is_unread || end != End::Over));
+        let (tally, tracepoints) = (self.tally, found.tracepoints);
+        let stopped_by = if let End::Asked(signal) = end { signal } else { None };
+        Summary { tally, bytes, elapsed, command, stopped_by, failed, bpf, tracepoints }
+    }
+
+    /// Waits for the command, which is asked to end if the recording was.
+    fn end(&self, mut workload: Workload, is_asked: bool) -> Option<Ended> {
+        if !is_asked {
+            return workload.wait().ok();
+        }
+        let mut signal = Signal::SIGTERM;
+        loop {
+            if let Ok(Some(ended)) = workload.ended() {
+                return Some(ended);
+            }
+            workload.signal(signal).ok()?;
+            // Whoever asks a second time means it.
+            match watch::signal(&self.signals) {
+                Ok(Came::Stop(_)) => signal = Signal::SIGKILL,
+                Ok(Came::Child) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Asks each event how many samples it lost, and writes that down.
+    fn count_lost(&mut self, synth: &mut Synth) {
+        let mut all = 0;
+        for (at, event) in self.opened.iter().enumerate() {
+            // A read of a group's leader tells of its members, too.
+            let is_told =
+                event.place == Place::Member && event.attr.read_format.contains(ReadFormat::GROUP);
+            if event.role != Role::Sampling || is_told {
+                continue;
+            }
+            let members = self.opened.iter().skip(at + 1);
+            let n_members = members.take_while(|it| it.place == Place::Member).count();
+            let mut words = vec![0; lost::n_words(1 + n_members)];
+            let layout = SampleIdLayout::new(&event.attr);
+            for (_, fd) in &event.instances {
+                let n = fd.read(&mut words).unwrap_or_default();
+                let words = words.get(..n).unwrap_or_default();
+                for (id, lost) in lost::of_read(event.attr.read_format, words) {
+                    synth.lost_samples(lost, layout, id);
+                    all += lost;
+                }
+            }
+        }
+        self.tally.lost_samples += all;
+    }
+}
