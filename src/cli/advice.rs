@@ -81,6 +81,9 @@ fn on_denied(error: &OpenError, level: i64) -> Option<String> {
     let event = error.event.split(':').next().unwrap_or_default();
     let is_cpu = matches!(error.target, Target::Cpu(_));
     let modifiers = error.event.rsplit(':').next().filter(|it| *it != error.event);
+    if error.event.starts_with("uprobe:") {
+        return Some("probes need CAP_PERFMON; run as root".to_owned());
+    }
     if level <= 2 && !is_cpu && modifiers.is_some_and(|it| it.contains('u')) {
         // Its own user space is everyone's to sample.
         return Some("the process belongs to another user; run as root".to_owned());

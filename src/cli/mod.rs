@@ -46,6 +46,8 @@ enum Command {
     /// List the events that this machine has.
     List(list::Args),
     /// Tell what this machine and this user can record, and what stops the rest.
+    ///
+    /// The status is 0 if nothing is missing, else 1.
     Doctor(doctor::Args),
 }
 

@@ -83,7 +83,10 @@ impl fmt::Display for Note {
                 write!(f, "this machine does not count `{wanted}`; recording `{taken}` instead")
             }
             Self::UserOnly { event } => {
-                write!(f, "the kernel may not be sampled; recording user space alone, `{event}`")
+                write!(
+                    f,
+                    "the kernel may not be sampled; recording user space alone, `{event}`, without BPF programs"
+                )
             }
             Self::OnlyOwnPrograms => f.write_str(
                 "other tasks may not be watched; BPF programs that they load have no name",

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 
 use crate::events::Event;
 use crate::events::Filters;
+use crate::events::KIND_TRACEPOINT;
 use crate::events::Place;
 use crate::events::Precision;
 use crate::perfdata::Attr;
@@ -439,9 +440,21 @@ impl<Fd> Attempt<'_, Fd> {
             return false;
         }
         self.attr.flags |= kernel;
-        self.name.push_str(if self.name.contains(':') { "u" } else { ":u" });
+        self.name.push_str(if has_modifiers(&self.name, self.attr.kind) { "u" } else { ":u" });
         true
     }
+}
+
+/// Whether modifiers end the name of an event of this kind.
+fn has_modifiers(name: &str, kind: u32) -> bool {
+    let n_colons = name.matches(':').count();
+    // `system:name`, and a function in a file: `uprobe:PATH:NAME`.
+    let n_own = match kind {
+        KIND_TRACEPOINT => 1,
+        _ if name.starts_with("uprobe:") => 2,
+        _ => 0,
+    };
+    n_own < n_colons
 }
 
 const PRECISE: AttrFlags = AttrFlags::PRECISE_IP_LOW.union(AttrFlags::PRECISE_IP_HIGH);

@@ -229,7 +229,9 @@ fn an_ordinary_user_records_user_space_and_is_told_so() {
     let mut lines = text.lines();
     assert_eq!(
         lines.next(),
-        Some("warning: the kernel may not be sampled; recording user space alone, `task-clock:u`")
+        Some(
+            "warning: the kernel may not be sampled; recording user space alone, `task-clock:u`, without BPF programs"
+        )
     );
     assert!(lines.next().is_some_and(|it| it.starts_with("[ bpfperf record: ")), "{text}");
 

@@ -60,17 +60,17 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
 }
 
 fn events(facts: &Facts) -> Vec<Check> {
-    let check = |name, what, outcome: &Result<(), Errno>| {
+    let check = |name, what, level, outcome: &Result<(), Errno>| {
         let check = Check::new(RECORD, name, what);
         match outcome {
             Ok(()) => check,
-            Err(errno) => check.no(errno.to_string(), on_denied(facts, *errno)),
+            Err(errno) => check.no(errno.to_string(), on_denied(facts, *errno, level)),
         }
     };
     let mut checks = vec![
-        check("own_user", "user space of your own processes", &facts.own_user),
-        check("own_kernel", "the kernel side of your own processes", &facts.own_kernel),
-        check("all_cpus", "all processes, on all CPUs (`-a`)", &facts.cpu),
+        check("own_user", "user space of your own processes", 2, &facts.own_user),
+        check("own_kernel", "the kernel side of your own processes", 1, &facts.own_kernel),
+        check("all_cpus", "all processes, on all CPUs (`-a`)", 0, &facts.cpu),
     ];
     let cycles =
         Check::new(RECORD, "hardware_events", "events that the hardware counts (`cycles`)");
@@ -80,13 +80,14 @@ fn events(facts: &Facts) -> Vec<Check> {
             format!("{errno}: there is no PMU, as is usual in a VM"),
             "`cpu-clock` is recorded instead; a host can pass its PMU on to a VM".to_owned(),
         ),
-        Err(errno) => cycles.no(errno.to_string(), on_denied(facts, errno)),
+        Err(errno) => cycles.no(errno.to_string(), on_denied(facts, errno, 2)),
     });
     let tracepoint = Check::new(RECORD, "tracepoints", "tracepoints (`-e sched:sched_switch`)");
     checks.push(match &facts.tracepoint {
         Ok(()) => tracepoint,
         Err(why) => {
-            let remedy = "run as root, or let a group read tracefs: \
+            let remedy = "run as root; others need CAP_PERFMON, or `kernel.perf_event_paranoid` \
+                          at -1, and tracefs: \
                           `mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing`";
             tracepoint.no(why.clone(), remedy.to_owned())
         }
@@ -108,16 +109,17 @@ fn events(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-/// What to do where opening an event was denied.
-fn on_denied(facts: &Facts, errno: Errno) -> Option<String> {
+/// What to do where opening an event was denied, which `kernel.perf_event_paranoid` allows up to
+/// `wanted`.
+fn on_denied(facts: &Facts, errno: Errno, wanted: i64) -> Option<String> {
     if !matches!(errno, Errno::EPERM | Errno::EACCES) {
         return None;
     }
     let has_capability = facts.privilege.has(Capability::PERFMON);
     match facts.settings.perf_event_paranoid {
-        Some(level) if 0 < level && !has_capability => Some(format!(
+        Some(level) if wanted < level && !has_capability => Some(format!(
             "`kernel.perf_event_paranoid` is {level}: run as root, or lower it: \
-             `sysctl kernel.perf_event_paranoid=-1`"
+             `sysctl kernel.perf_event_paranoid={wanted}`"
         )),
         _ if facts.privilege.is_filtered => {
             let what = facts.container.map_or_else(
@@ -157,7 +159,7 @@ fn programs(facts: &Facts) -> Vec<Check> {
         }
         Err(errno) => listing.no(
             format!("{errno}: listing them needs CAP_SYS_ADMIN"),
-            "run as root, or have root record; their names are recorded all the same".to_owned(),
+            "run as root, or have root record".to_owned(),
         ),
     });
     let jit = Check::new(BPF, "bpf_jit", "their native code (the JIT)");
@@ -297,7 +299,7 @@ mod tests {
     #[test]
     fn a_cautious_setting_is_blamed_only_where_it_is_the_reason() {
         let remedy = "`kernel.perf_event_paranoid` is 2: run as root, or lower it: \
-                      `sysctl kernel.perf_event_paranoid=-1`";
+                      `sysctl kernel.perf_event_paranoid=0`";
         let because = "EACCES: Permission denied";
         check(
             |it| {
