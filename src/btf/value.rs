@@ -151,7 +151,7 @@ impl Printer<'_> {
                     }
                     // Controls beyond ASCII, and marks that turn the direction of text.
                     _ if char.is_control()
-                        || matches!(char, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                        || matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
                     {
                         self.push(format_args!("\\u{{{:x}}}", u32::from(char)));
                     }

@@ -16,6 +16,9 @@ use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::Target;
 use crate::units::Tid;
 
+use crate::render::json;
+use crate::render::json::Layout;
+
 use super::message;
 use super::message::Failure;
 use super::script::stdout;
@@ -116,7 +119,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut out = stdout()?;
     let written = if args.json {
         let listing = Listing { version: JSON_VERSION, events: fitting.clone() };
-        serde_json::to_writer(&mut out, &listing).map_err(Into::into).and_then(|()| writeln!(out))
+        json::write(&listing, Layout::Compact, &mut out).and_then(|()| writeln!(out))
     } else {
         write_text(&fitting, &mut out)
     };

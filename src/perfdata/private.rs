@@ -402,6 +402,8 @@ impl<'a> Part<'a> {
 #[derive(Debug, Default)]
 pub struct Assembler {
     begun: HashMap<u32, Begun>,
+    /// Messages that began anew before they were whole.
+    n_replaced: u64,
 }
 
 #[derive(Debug)]
@@ -429,7 +431,11 @@ impl Assembler {
             return Ok(None);
         };
         let Part { kind, number, part, n_parts, payload } = part;
-        let mut begun = match self.begun.remove(&number) {
+        let before = self.begun.remove(&number);
+        if part == 0 && before.is_some() {
+            self.n_replaced = self.n_replaced.saturating_add(1);
+        }
+        let mut begun = match before {
             Some(begun) if part != 0 => begun,
             _ => Begun { kind, next: 0, n_parts, at, payload: Vec::new() },
         };
@@ -449,7 +455,7 @@ impl Assembler {
 
     /// How many messages have begun and not ended: parts of them are missing.
     pub fn n_incomplete(&self) -> u64 {
-        widen(self.begun.len())
+        widen(self.begun.len()).saturating_add(self.n_replaced)
     }
 }
 
@@ -618,6 +624,8 @@ mod tests {
         let first = bodies(&bytes, Endian::NATIVE)[0];
         assert_eq!(assembler.push(first.0, first.1, Endian::NATIVE).unwrap(), None);
         assert_eq!(assembler.n_incomplete(), 1);
+        assert_eq!(assembler.push(first.0, first.1, Endian::NATIVE).unwrap(), None);
+        assert_eq!(assembler.n_incomplete(), 2);
     }
 
     #[test]

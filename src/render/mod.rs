@@ -4,5 +4,6 @@ pub mod annotate;
 pub mod bill;
 pub mod escape;
 pub mod header;
+pub mod json;
 pub mod report;
 pub mod script;

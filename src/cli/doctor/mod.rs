@@ -12,6 +12,9 @@ use self::checks::Check;
 use self::checks::State;
 use self::facts::Facts;
 
+use crate::render::json;
+use crate::render::json::Layout;
+
 use super::message::Failure;
 use super::script::stdout;
 
@@ -41,7 +44,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut out = stdout()?;
     let written = if args.json {
         let report = Report { version: JSON_VERSION, is_complete, checks: &checks };
-        serde_json::to_writer(&mut out, &report).map_err(Into::into).and_then(|()| writeln!(out))
+        json::write(&report, Layout::Compact, &mut out).and_then(|()| writeln!(out))
     } else {
         write_text(&checks, &mut out)
     };

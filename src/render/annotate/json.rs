@@ -11,6 +11,8 @@ use serde::Serializer;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::profile::AnnotatedInstruction;
 use crate::profile::Weight;
+use crate::render::json;
+use crate::render::json::Layout;
 use crate::replay::resolved::Dso;
 use crate::replay::resolved::EventInfo;
 use crate::symbols::CodeLine;
@@ -62,7 +64,7 @@ pub fn json<'f>(
         functions: Sequence(Cell::new(Some(functions))),
         missing: missing.iter().map(without_code).collect(),
     };
-    serde_json::to_writer(&mut *out, &document)?;
+    json::write(&document, Layout::Compact, out)?;
     writeln!(out)
 }
 

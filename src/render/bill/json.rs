@@ -1,5 +1,7 @@
 //! The table of programs as JSON; `docs/json.md` is the reference.
 
+use std::io;
+
 use serde::Serialize;
 
 use crate::perfdata::bpf_info::ProgInfo;
@@ -9,6 +11,8 @@ use crate::perfdata::private::MapState;
 use crate::perfdata::private::TracepointPrograms;
 use crate::profile::Charge;
 use crate::profile::Weight;
+use crate::render::json;
+use crate::render::json::Layout;
 use crate::replay::programs::Program;
 
 use super::Source;
@@ -144,7 +148,7 @@ struct LineJson {
 /// # Errors
 ///
 /// If a value has no form in JSON, which none of these is.
-pub fn json(source: &Source<'_>) -> serde_json::Result<String> {
+pub fn json(source: &Source<'_>) -> io::Result<String> {
     let Source { resolved, programs, bill, percentage, .. } = source;
     let events = bill.events.iter().map(|it| {
         let event = resolved.events.get(it.event.0 as usize);
@@ -172,7 +176,9 @@ pub fn json(source: &Source<'_>) -> serde_json::Result<String> {
             .map(|it| program(source, programs.program(it.program), &it.charges))
             .collect(),
     };
-    serde_json::to_string_pretty(&document)
+    let mut out = Vec::new();
+    json::write(&document, Layout::Pretty, &mut out)?;
+    String::from_utf8(out).map_err(io::Error::other)
 }
 
 fn program<'a>(source: &Source<'a>, it: &'a Program<'a>, charges: &[Charge]) -> ProgramJson<'a> {
