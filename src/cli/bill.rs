@@ -100,7 +100,7 @@ impl Args {
         };
         let style = Style { has_details: self.details, ..style.clone() };
         let written = if self.json {
-            json(&source).map_err(io::Error::from).and_then(|text| writeln!(out, "{text}"))
+            json(&source).and_then(|text| writeln!(out, "{text}"))
         } else {
             write(out, &source, &style)
         };
