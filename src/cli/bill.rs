@@ -1,7 +1,6 @@
 //! `bpfperf report --bpf`: what each BPF program cost.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::io::Write;
 
 use crate::perfdata::AttrFlags;
