@@ -169,6 +169,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let is_early = request.start == Start::WhenTold && !config.target.is_cpus();
     if is_early {
         filters::set(&session.opened)?;
+        session.begin_runs();
         session.enable()?;
     }
     session.read_formats(&mut notes);
@@ -197,6 +198,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     if !is_early {
         // As late as can be: the threads of ours that run by now are those that a filter leaves out.
         filters::set(&session.opened)?;
+        session.begin_runs();
     }
     if request.start == Start::WhenTold && config.target.is_cpus() {
         session.enable()?;
@@ -354,6 +356,13 @@ enum Then {
 }
 
 impl Session<'_> {
+    /// Lets the runs of BPF programs be counted from here on.
+    fn begin_runs(&self) {
+        if let Some(surroundings) = &self.surroundings {
+            surroundings.begin();
+        }
+    }
+
     fn enable(&mut self) -> Result<(), Error> {
         self.started = Instant::now();
         for event in self.opened.iter().filter(|it| rings::waits(it)) {

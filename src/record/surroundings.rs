@@ -2,7 +2,8 @@
 //! own, so that neither its start nor its rounds wait.
 //!
 //! ```text
-//!   at once            counters of all programs, tracepoints' programs, links, pins, holders
+//!   at once            tracepoints' programs, links, pins, holders
+//!   sampling begins    counters of all programs, read by who begins it: this thread may be busy
 //!   each TICK          if programs or links have come: links and tracepoints' programs; pins and
 //!                      holders, too, unless looking for them costs too much
 //!   each second        counters, while the kernel counts, so that a program that goes has a last one
@@ -39,6 +40,7 @@ use crate::bpf::all_counters;
 use crate::perfdata::private::Attached;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::TracepointPrograms;
+use crate::sys::bpf_counters::ProgCounters;
 use crate::sys::perf_event::EventFd;
 
 /// How often the thread asks whether programs or links have come: two system calls.
@@ -78,12 +80,21 @@ pub(super) struct Tracepoint {
 #[derive(Debug)]
 pub(super) struct Surroundings {
     thread: JoinHandle<Outcome>,
-    stop: Sender<()>,
-    /// Set before the other end of `stop` is told, for the midst of a look.
+    turns: Sender<Turn>,
+    /// Set before the other end of `turns` is told to stop, for the midst of a look.
     is_ending: Arc<AtomicBool>,
     found: Receiver<Message>,
     /// Rings when something was found.
     bell: Arc<Doorbell>,
+}
+
+/// What the recording tells the thread.
+#[derive(Debug)]
+enum Turn {
+    /// Sampling begins, with these counters at that time since boot in ns.
+    Begins(Vec<ProgCounters>, u64),
+    /// Sampling has ended.
+    Ends,
 }
 
 /// What is left to tell when the thread has ended.
@@ -102,7 +113,7 @@ pub(super) struct Outcome {
 impl Surroundings {
     /// Begins to look; `None` where no thread or no bell can be had.
     pub(super) fn start(counting: Counting, tracepoints: Vec<Tracepoint>) -> Option<Self> {
-        let (stop, stopped) = mpsc::channel();
+        let (turns, told) = mpsc::channel();
         let (tell, found) = mpsc::channel();
         let is_ending = Arc::new(AtomicBool::new(false));
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -124,10 +135,22 @@ impl Surroundings {
         };
         let thread = std::thread::Builder::new()
             .name("bpf-survey".to_owned())
-            .spawn(move || watch.run(&stopped))
+            .spawn(move || watch.run(&told))
             .inspect_err(|error| tracing::debug!(%error, "survey"))
             .ok()?;
-        Some(Self { thread, stop, is_ending, found, bell })
+        Some(Self { thread, turns, is_ending, found, bell })
+    }
+
+    /// Takes the first reading of the counters: runs are counted from here on.
+    ///
+    /// To be called right before sampling begins.
+    pub(super) fn begin(&self) {
+        let at = boot_ns();
+        match all_counters() {
+            // Where the thread has ended already nobody listens.
+            Ok(programs) => drop(self.turns.send(Turn::Begins(programs, at))),
+            Err(errno) => tracing::debug!(%errno, "counters"),
+        }
     }
 
     /// What becomes readable when something is found.
@@ -151,7 +174,7 @@ impl Surroundings {
         // Relaxed: the flag says nothing of other memory.
         self.is_ending.store(true, Ordering::Relaxed);
         // Where the thread has ended already nobody listens.
-        let _heard = self.stop.send(());
+        let _heard = self.turns.send(Turn::Ends);
         let mut outcome = self.thread.join().unwrap_or_default();
         outcome.messages = self.found.try_iter().collect();
         outcome
@@ -185,32 +208,37 @@ struct Watch {
 }
 
 impl Watch {
-    fn run(mut self, stopped: &Receiver<()>) -> Outcome {
+    fn run(mut self, turns: &Receiver<Turn>) -> Outcome {
         // Signals are for the thread that decides what they mean.
         if let Err(errno) = SigSet::all().thread_block() {
             tracing::debug!(%errno, "survey");
         }
-        self.read();
-        self.tell_runs();
         if !self.tracepoints.is_empty() {
             self.look(Depth::Links);
             self.ask_tracepoints(Tell::Changes);
         }
         let mut next_deep_look = self.look(Depth::Holders);
         let (mut next_look, mut has_newer) = (Instant::now(), false);
-        let mut next_reading = Instant::now() + READING;
+        let mut next_reading = None;
         loop {
-            match stopped.recv_timeout(TICK) {
-                Ok(()) => break,
+            match turns.recv_timeout(TICK) {
+                Ok(Turn::Begins(programs, at)) => {
+                    self.take(&programs, at);
+                    self.tell_runs();
+                    next_reading = Some(Instant::now() + READING);
+                    continue;
+                }
+                Ok(Turn::Ends) => break,
                 Err(RecvTimeoutError::Timeout) => {}
                 // The recording has failed.
                 Err(RecvTimeoutError::Disconnected) => return Outcome::default(),
             }
             let now = Instant::now();
-            if self.counting == Counting::Yes && next_reading <= now {
+            if self.counting == Counting::Yes && next_reading.is_some_and(|it| it <= now) {
                 let began = cpu_time();
                 self.read();
-                next_reading = now + READING.max(cpu_time().saturating_sub(began) * REST);
+                let rest = cpu_time().saturating_sub(began) * REST;
+                next_reading = Some(now + READING.max(rest));
             }
             // A program that is attached without a link, and may be gone at the end, is no news.
             if self.tracepoints.len() <= ASKED_EACH_TICK {
@@ -226,8 +254,10 @@ impl Watch {
                 has_newer = false;
             }
         }
-        self.read();
-        self.tell_runs();
+        if next_reading.is_some() {
+            self.read();
+            self.tell_runs();
+        }
         if has_newer || self.survey.has_news() {
             self.look(Depth::Holders);
         }
@@ -237,14 +267,17 @@ impl Watch {
         Outcome { messages: Vec::new(), tracepoints, n_pins, n_processes }
     }
 
-    /// Reads the counters, and tells the last ones of programs that have gone.
+    /// Reads the counters.
     fn read(&mut self) {
-        let programs = match all_counters() {
-            Ok(programs) => programs,
-            Err(errno) => return tracing::debug!(%errno, "counters"),
-        };
-        let gone = self.readings.take(&programs, boot_ns(), self.counting == Counting::Yes);
-        if let Some(gone) = gone {
+        match all_counters() {
+            Ok(programs) => self.take(&programs, boot_ns()),
+            Err(errno) => tracing::debug!(%errno, "counters"),
+        }
+    }
+
+    /// Takes a reading, and tells the last ones of programs that have gone.
+    fn take(&mut self, programs: &[ProgCounters], at: u64) {
+        if let Some(gone) = self.readings.take(programs, at, self.counting == Counting::Yes) {
             self.tell(Message::Runs(gone));
         }
     }
@@ -335,4 +368,52 @@ fn cpu_time() -> Duration {
 fn boot_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
     now.map_or(0, |it| u64::try_from(Duration::from(it).as_nanos()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The counters of a program with an id that the kernel does not give.
+    fn counters() -> Vec<ProgCounters> {
+        vec![ProgCounters { id: u32::MAX, run_cnt: 3, ..ProgCounters::default() }]
+    }
+
+    /// The moments of the readings that are told if the thread hears `turns`.
+    fn readings(turns: Vec<Turn>) -> Vec<u64> {
+        let (tell, found) = mpsc::channel();
+        let (sender, told) = mpsc::channel();
+        for turn in turns {
+            sender.send(turn).unwrap();
+        }
+        let watch = Watch {
+            counting: Counting::Yes,
+            tracepoints: Vec::new(),
+            tell,
+            bell: Arc::new(Doorbell::new().unwrap()),
+            is_ending: Arc::new(AtomicBool::new(true)),
+            ends: Cell::new(None),
+            survey: Survey::default(),
+            readings: Readings::default(),
+            seen: BTreeMap::new(),
+            told: BTreeMap::new(),
+        };
+        watch.run(&told);
+        let runs = found.try_iter().filter_map(|it| match it {
+            Message::Runs(runs) => Some(runs.boot_ns),
+            _ => None,
+        });
+        runs.collect()
+    }
+
+    #[test]
+    fn the_first_reading_is_that_of_the_beginning_of_sampling() {
+        let told = readings(vec![Turn::Begins(counters(), 5), Turn::Ends]);
+        assert_eq!(told.first(), Some(&5));
+    }
+
+    #[test]
+    fn runs_are_not_told_of_a_recording_whose_sampling_never_began() {
+        assert_eq!(readings(vec![Turn::Ends]), Vec::<u64>::new());
+    }
 }

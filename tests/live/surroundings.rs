@@ -458,6 +458,24 @@ fn runs_are_counted_while_the_recording_runs_if_that_is_asked_for() {
     assert!(first.boot_ns + 400_000_000 < last.boot_ns);
 }
 
+#[test]
+fn runs_are_counted_from_before_the_command_begins_until_after_it_ends() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let uptime = scratch.path().join("uptime");
+    let command = format!("cat /proc/uptime > {}", uptime.display());
+    let (messages, _) = record(&["--bpf-stats"], &["sh", "-c", &command]);
+    // In hundredths of seconds, cut.
+    let uptime = fs::read_to_string(uptime).unwrap();
+    let began = uptime.split(' ').next().unwrap().replace('.', "").parse::<u64>().unwrap();
+    let readings = runs(&messages);
+    let (first, last) = (readings.first().unwrap(), readings.last().unwrap());
+    assert!(first.boot_ns / 10_000_000 <= began, "{began}: {readings:?}");
+    assert!(began <= last.boot_ns / 10_000_000, "{began}: {readings:?}");
+}
+
 /// With an event that is as good as never, so that no round brings what was found with it.
 #[test]
 fn what_was_found_is_in_the_file_of_a_recorder_that_is_killed() {
