@@ -69,6 +69,21 @@ impl Args {
         self.bpf
     }
 
+    /// Refuses what stands below rows where a separator asks for rows alone.
+    pub(super) fn check(&self, separator: Option<&str>) -> Result<(), Failure> {
+        let options =
+            [(self.details, "--details"), (self.callees, "--callees"), (self.lines, "--lines")];
+        let option = options.into_iter().find_map(|(is_asked, it)| is_asked.then_some(it));
+        match option.filter(|_| separator.is_some()) {
+            None => Ok(()),
+            Some(option) => {
+                Err(Failure::new(format!("`{option}` cannot be used with `--field-separator`"))
+                    .cause("what stands below the row of a program has columns of its own")
+                    .hint("`--json` prints all of it for other programs"))
+            }
+        }
+    }
+
     /// Writes the programs of `reading` to `out`, by the samples that `request` shows, and returns
     /// how many call chains could not be read.
     pub(super) fn write(
@@ -92,10 +107,7 @@ impl Args {
             programs: &programs,
             bill: &bill,
             percentage: request.percentage,
-            was_followed: recording
-                .events
-                .iter()
-                .any(|it| it.attr.flags.contains(AttrFlags::BPF_EVENT)),
+            was_followed: was_followed(recording.events.iter().map(|it| it.attr.flags)),
         };
         let style = Style { has_details: self.details, ..style.clone() };
         let written = if self.json {
@@ -106,6 +118,17 @@ impl Args {
         written.map_err(|error| Failure::because("cannot write the report", &error))?;
         Ok(resolved.n_bad_chains + programs.n_damaged())
     }
+}
+
+/// Whether a recording of events with `flags` would tell of a BPF program: one asks for them, and
+/// one sees the kernel. Who may not see the kernel may not see the programs of others either.
+fn was_followed(flags: impl Iterator<Item = AttrFlags>) -> bool {
+    let (mut asks, mut sees_kernel) = (false, false);
+    for flags in flags {
+        asks |= flags.contains(AttrFlags::KSYMBOL) || flags.contains(AttrFlags::BPF_EVENT);
+        sees_kernel |= !flags.contains(AttrFlags::EXCLUDE_KERNEL);
+    }
+    asks && sees_kernel
 }
 
 /// How many programs of a tracepoint are named.
@@ -168,6 +191,23 @@ mod tests {
         let programs = programs.iter().map(attached).collect();
         let event = event.to_owned();
         TracepointPrograms { event, n_programs, programs, ..TracepointPrograms::default() }
+    }
+
+    #[test]
+    fn programs_were_followed_where_one_event_asks_for_them_and_one_sees_the_kernel() {
+        let asks = AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT;
+        let (none, user) = (AttrFlags::default(), AttrFlags::EXCLUDE_KERNEL);
+        let cases = [
+            (&[asks][..], true),
+            (&[none, user | asks], true),
+            (&[user | asks], false),
+            (&[user, user | asks], false),
+            (&[none, user], false),
+            (&[], false),
+        ];
+        for (flags, want) in cases {
+            assert_eq!(was_followed(flags.iter().copied()), want, "{flags:?}");
+        }
     }
 
     #[test]

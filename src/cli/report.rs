@@ -191,6 +191,7 @@ enum Error {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
     let request = args.request()?;
+    args.bill.check(args.field_separator.as_deref())?;
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
     let cannot_write = |error| Failure::because("cannot write the report", &error);

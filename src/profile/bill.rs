@@ -9,11 +9,13 @@ use crate::replay::programs::Program;
 use crate::replay::programs::ProgramIdx;
 use crate::replay::resolved::EventIdx;
 use crate::replay::resolved::Group;
+use crate::replay::resolved::Level;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 use crate::replay::resolved::SymbolId;
 use crate::replay::timeline::Owner;
+use crate::symbols::is_interrupt_entry;
 use crate::units::Addr;
 
 use super::Error;
@@ -38,7 +40,7 @@ pub struct Billed {
     pub totals: Totals,
     /// The shown samples that lie in a program.
     pub own: Weight,
-    /// The shown samples that have a program on their stack.
+    /// The shown samples that have a program on their stack, as in [`Charge::total`].
     pub total: Weight,
 }
 
@@ -56,7 +58,8 @@ pub struct Item {
 pub struct Charge {
     /// Those that lie in it.
     pub own: Weight,
-    /// Those that have it on their stack: its own, and those of what it called.
+    /// Those that have it on their stack: its own, and those of what it called. What an interrupt did
+    /// while it ran is not among them.
     pub total: Weight,
     /// What it called, the heaviest first, where that was asked for.
     pub callees: Vec<Callee>,
@@ -165,6 +168,8 @@ struct Ledger<'a> {
     detail: Detail,
     /// The program of each location.
     program_of: Vec<Option<u32>>,
+    /// Whether each location is where an interrupt enters the kernel.
+    is_entry: Vec<bool>,
     events: Vec<Billed>,
     charges: FxHashMap<(EventIdx, u32), (Weight, Weight)>,
     /// What was called, by the program and the function, with one of the addresses in that.
@@ -189,12 +194,17 @@ impl<'a> Ledger<'a> {
             Owner::Ksymbol(ksymbol) => Some(programs.of_ksymbol(ksymbol)?.program.0),
             Owner::Mapping(_) => None,
         };
+        let is_entry = |it: &Location| {
+            let symbol = it.symbol.and_then(|it| resolved.symbols.get(it.0 as usize));
+            it.level == Level::Kernel && symbol.is_some_and(|it| is_interrupt_entry(&it.name))
+        };
         let event = |(event, _)| Billed { event, ..Billed::default() };
         Self {
             resolved,
             programs,
             detail,
             program_of: resolved.locations.iter().map(program).collect(),
+            is_entry: resolved.locations.iter().map(is_entry).collect(),
             events: (0..).map(EventIdx).zip(&resolved.events).map(event).collect(),
             charges: FxHashMap::default(),
             callees: FxHashMap::default(),
@@ -231,6 +241,10 @@ impl<'a> Ledger<'a> {
                 self.seen[program as usize] = self.n_groups;
                 is_billed = true;
                 self.charge(group, program, location, callee);
+            }
+            // What lies beyond was interrupted, and called nothing.
+            if self.is_entry.get(location.0 as usize) == Some(&true) {
+                break;
             }
             callee = Some(location);
         }
@@ -398,6 +412,25 @@ mod tests {
             let [event] = bill.events.as_slice() else { panic!("{bill:?}") };
             assert_eq!((event.own.period, event.total.period), (11, 111));
             assert_eq!((event.totals.period, event.totals.n_samples), (1111, 4));
+        });
+    }
+
+    #[test]
+    fn what_an_interrupt_did_while_a_program_ran_is_not_billed_to_it() {
+        let mut samples = samples();
+        let timer = "k:asm_sysvec_apic_timer_interrupt";
+        samples
+            .add("a", 1, &["k:tick", timer, "k:main", "run"], 1)
+            .add("a", 1, &[timer, "k:main", "run"], 10)
+            // The helper was interrupted, and a program ran in the interrupt.
+            .add("a", 1, &["k:other", "k:softirq", timer, "k:helper", "k:main", "run"], 100)
+            .add("a", 1, &["k:handle_fault", "k:asm_exc_page_fault", "k:main", "run"], 1000);
+        let detail = Detail { callees: true, lines: false };
+        check(&samples, &Filter::default(), detail, |bill| {
+            assert_eq!(periods(bill), [(0, 1000), (100, 100)]);
+            assert_eq!((bill.events[0].own.period, bill.events[0].total.period), (100, 1100));
+            let callees = bill.items[0].charges[0].callees.iter();
+            assert_eq!(callees.map(|it| it.weight.period).collect::<Vec<_>>(), [1000]);
         });
     }
 

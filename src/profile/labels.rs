@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::replay::Programs;
-use crate::replay::programs::Program;
 use crate::replay::programs::ProgramIdx;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
@@ -62,7 +61,7 @@ impl Labels {
         resolved: &Resolved,
         programs: &Programs<'_>,
     ) -> Self {
-        let scope = Scope { meta_keys, programs, n_of_name: n_of_name(programs) };
+        let scope = Scope { meta_keys, programs };
         let columns: Vec<Values> = columns
             .iter()
             .filter_map(|it| match it {
@@ -132,16 +131,6 @@ impl Values {
 struct Scope<'a> {
     meta_keys: &'a [String],
     programs: &'a Programs<'a>,
-    /// How many programs have a name.
-    n_of_name: FxHashMap<&'a [u8], u32>,
-}
-
-fn n_of_name<'a>(programs: &'a Programs<'a>) -> FxHashMap<&'a [u8], u32> {
-    let mut n_of_name = FxHashMap::default();
-    for program in programs.all() {
-        *n_of_name.entry(program.name.as_slice()).or_default() += 1;
-    }
-    n_of_name
 }
 
 impl Scope<'_> {
@@ -177,7 +166,7 @@ impl Scope<'_> {
         let text = match key {
             BpfKey::Prog => {
                 // The text may be another program's too, the program is not.
-                let label = self.label(program);
+                let label = self.programs.label(program);
                 return Some(((label.clone(), u64::from(idx.0), Vec::new()), label));
             }
             BpfKey::Id => {
@@ -194,17 +183,6 @@ impl Scope<'_> {
             BpfKey::Line => return None,
         };
         Some(((text.clone(), 0, Vec::new()), text))
-    }
-
-    /// The name of a program, with its id where that alone does not tell it from others.
-    fn label(&self, program: &Program<'_>) -> String {
-        let name = String::from_utf8_lossy(&program.name).into_owned();
-        let is_only = self.n_of_name.get(program.name.as_slice()) == Some(&1);
-        match program.id {
-            Some(id) if name.is_empty() || !is_only => format!("{name}#{id}"),
-            _ if name.is_empty() => program.tag.map_or(name, |it| it.to_string()),
-            _ => name,
-        }
     }
 
     /// The line of the source that a location in a program is on: `FILE:LINE`.

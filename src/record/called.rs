@@ -1,7 +1,8 @@
 //! What the functions are called that BPF programs call: helpers above all.
 //!
 //! A program's code leads to addresses of the recorded kernel, whose names a reader elsewhere does
-//! not have. They are looked up on a thread, since the kernel's list is long.
+//! not have. They are looked up on a thread, since the kernel's list is long. With them go the names
+//! of the entries of interrupts, by which a reader tells what a program called from what came between.
 
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
@@ -13,6 +14,8 @@ use crate::perfdata::private::KernelSymbols;
 use crate::symbols::Kallsyms;
 use crate::symbols::Machine;
 use crate::symbols::far_targets;
+use crate::symbols::is_interrupt_entry;
+use crate::symbols::kallsyms_lines;
 use crate::units::Addr;
 
 /// The most bytes of a function that are believed to be it: few are longer.
@@ -75,7 +78,7 @@ fn called<'a>(programs: impl Iterator<Item = &'a Program>) -> BTreeSet<Addr> {
     called
 }
 
-/// The functions of the kernel at `addrs`.
+/// The functions of the kernel at `addrs`, and the entries of interrupts.
 fn name(addrs: &BTreeSet<Addr>, all: &str) -> Vec<KernelFunction> {
     let Ok(kallsyms) = Kallsyms::parse(all.as_bytes()) else { return Vec::new() };
     let function = |&addr: &Addr| {
@@ -91,7 +94,11 @@ fn name(addrs: &BTreeSet<Addr>, all: &str) -> Vec<KernelFunction> {
             module,
         })
     };
-    addrs.iter().filter_map(function).collect()
+    let entries = kallsyms_lines(all.as_bytes())
+        .filter(|it| it.module.is_none() && is_interrupt_entry(it.name))
+        .map(|it| it.addr);
+    let all: BTreeSet<Addr> = addrs.iter().copied().chain(entries).collect();
+    all.iter().filter_map(function).collect()
 }
 
 #[cfg(test)]
@@ -99,10 +106,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_called_has_its_place_its_name_and_its_module() {
+    fn what_is_called_and_where_interrupts_enter_has_its_place_its_name_and_its_module() {
         let all = "ffffffff81000000 T _text\n\
                    ffffffff81000100 T bpf_ktime_get_ns\n\
                    ffffffff81000130 T other\n\
+                   ffffffff81000200 T asm_sysvec_reboot\n\
+                   ffffffff81000220 T asm_exc_page_fault\n\
                    ffffffffc0000000 t helper\t[nf]\n\
                    ffffffffc0000040 t end\t[nf]\n\
                    ffffffffc0010000 t bpf_prog_0102030405060708_x\t[bpf]\n\
@@ -117,6 +126,7 @@ mod tests {
         };
         let want = [
             function(0xffff_ffff_8100_0100, 0x30, "bpf_ktime_get_ns", None),
+            function(0xffff_ffff_8100_0200, 0x20, "asm_sysvec_reboot", None),
             function(0xffff_ffff_c000_0000, 0x40, "helper", Some("nf")),
         ];
         assert_eq!(found, want);

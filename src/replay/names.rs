@@ -221,15 +221,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Shows all functions of a BPF program as one module, `[bpf:NAME]`.
+    /// Shows all functions of a BPF program as one module, `[bpf:NAME]`; several programs of one name
+    /// stay apart by their ids, as [`Programs::label`] has it.
     pub fn group_functions(&mut self, programs: &Programs<'_>) {
         let group = |ksymbol: u32| {
             let program = programs.program(programs.of_ksymbol(ksymbol)?.program);
-            let name = match (program.name.as_slice(), program.tag) {
-                (b"", Some(tag)) => tag.to_string(),
-                (name, _) => text(name),
-            };
-            let name = format!("[bpf:{name}]");
+            let name = format!("[bpf:{}]", programs.label(program));
             Some(Dso { short_name: name.clone(), long_name: name })
         };
         self.groups = (0..).take(self.ksymbol_dsos.len()).map(group).collect();

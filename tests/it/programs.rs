@@ -161,6 +161,44 @@ fn json_has_every_program_of_the_table() {
 }
 
 #[test]
+fn what_stands_below_rows_is_refused_with_a_separator() {
+    for option in ["--details", "--callees", "--lines"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_bpfperf"))
+            .args(["report", "--bpf", "-t", ";", option])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let want = format!(
+            "error: `{option}` cannot be used with `--field-separator`\n  because: what stands below \
+             the row of a program has columns of its own\nhint: `--json` prints all of it for other \
+             programs\n"
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stderr), want);
+    }
+}
+
+#[test]
+fn programs_without_samples_or_runs_are_one_line_unless_details_are_asked_for() {
+    let rows =
+        |text: &str| text.lines().filter(|it| it.starts_with("  ") && it.contains('%')).count();
+    let text = report("bpfperf-bpf", &[]);
+    assert_eq!(rows(&text), 2, "{text}");
+    for n in [7, 9] {
+        let folded = format!("\n# {n} more BPF programs without samples or runs: see --details\n");
+        assert!(text.contains(&folded), "{text}");
+    }
+    let text = report("bpfperf-bpf", &["-t", ";"]);
+    assert!(
+        text.contains("\n# 7 more BPF programs without samples or runs: see --json\n"),
+        "{text}"
+    );
+    let text = report("bpfperf-bpf", &["--details"]);
+    // The recording has two events, and a table of each.
+    assert_eq!(rows(&text), 2 * 9, "{text}");
+    assert!(!text.contains("more BPF"), "{text}");
+}
+
+#[test]
 fn what_is_of_the_table_of_programs_alone_needs_it() {
     for args in [&["--json"][..], &["--details"], &["--bpf", "-s", "sym"], &["--bpf", "-G"]] {
         let output =
@@ -200,12 +238,12 @@ fn rows_can_be_programs_with_all_their_functions() {
 #[test]
 fn functions_of_a_program_can_share_a_module() {
     check_rows(
-        &["-s", "dso", "-d", "[bpf:demo_sys_enter]", "--bpf-dso"],
-        &["15.38%;[bpf:demo_sys_enter]"],
+        &["-s", "dso", "--bpf-dso"],
+        &["11.54%;[bpf:demo_sys_enter#78314]", "3.85%;[bpf:demo_sys_enter#78322]"],
     );
     check_rows(
-        &["-s", "dso,sym", "-d", "[bpf:demo_sys_enter]", "--bpf-dso"],
-        &["15.38%;[k]bpf_prog_3d98e2edf377e4c1_demo_hash"],
+        &["-s", "dso,sym", "-d", "[bpf:demo_sys_enter#78314]", "--bpf-dso"],
+        &["11.54%;[k]bpf_prog_3d98e2edf377e4c1_demo_hash"],
     );
 }
 
@@ -215,7 +253,7 @@ fn what_was_asked_of_the_kernel_meanwhile_is_in_the_bill() {
 # BPF programs: 9
 # Samples: 18 of event 'cpu-clock'
 # In BPF programs: 22.22%, with what they called: 27.78%
-# Runs: counted by the kernel over 0.837 s
+# Runs: counted by the kernel over 0.837 s, of all processes and CPUs
 #
 #  Total    Self  Samples    CPU   Runs  Time/run      Id  Name            Type            Attached to               Owner             Loaded  Tag
 # ......  ......  .......  .....  .....  ........  ......  ..............  ..............  ........................  ..........  ............  ................

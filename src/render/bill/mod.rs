@@ -49,7 +49,8 @@ pub struct Style {
     pub separator: Option<String>,
     /// The smallest share of a row that is shown, in percent, with what the program called.
     pub percent_limit: f32,
-    /// Whether metadata, functions, links, maps, pins and holders stand below a row.
+    /// Whether metadata, functions, links, maps, pins and holders stand below a row, and programs
+    /// without samples and runs have rows, too.
     pub has_details: bool,
 }
 
@@ -89,12 +90,16 @@ fn table(out: &mut dyn Write, source: &Source<'_>, style: &Style, event: usize) 
         (programs.program(item.program), item.charges.get(event).unwrap_or(&none))
     };
     let order = bill.order(programs, event);
-    // What cost nothing is told once.
-    let is_heavy = |idx: &usize| {
-        let total = row(*idx).1.total;
-        f64::from(style.percent_limit) <= share(total, base) && (event == 0 || total.n_samples != 0)
+    let is_heavy = |(_, charge): &(&Program<'_>, &Charge)| {
+        f64::from(style.percent_limit) <= share(charge.total, base)
     };
-    let rows: Vec<(&Program<'_>, &Charge)> = order.into_iter().filter(is_heavy).map(row).collect();
+    // Most programs of a machine do nothing most of the time.
+    let is_shown = |(program, charge): &(&Program<'_>, &Charge)| {
+        let runs = program.cost.map_or(0, |it| it.runs);
+        style.has_details || charge.total.n_samples != 0 || runs != 0
+    };
+    let (rows, idle): (Vec<_>, Vec<_>) =
+        order.into_iter().map(row).filter(is_heavy).partition(is_shown);
 
     if style.has_comments {
         preamble(out, source, billed, base)?;
@@ -111,7 +116,18 @@ fn table(out: &mut dyn Write, source: &Source<'_>, style: &Style, event: usize) 
         }
         details::hot(out, resolved, charge, base)?;
     }
+    if style.has_comments && !idle.is_empty() {
+        folded(out, idle.len(), style)?;
+    }
     if style.has_comments { writeln!(out, "\n") } else { Ok(()) }
+}
+
+/// Tells of `n` programs that have no row.
+fn folded(out: &mut dyn Write, n: usize, style: &Style) -> io::Result<()> {
+    let programs = if n == 1 { "BPF program" } else { "BPF programs" };
+    // Details do not go with a separator.
+    let option = if style.separator.is_none() { "--details" } else { "--json" };
+    writeln!(out, "# {n} more {programs} without samples or runs: see {option}")
 }
 
 /// What stands above a table.
@@ -140,7 +156,8 @@ fn preamble(
     match programs.runs() {
         Some(runs) if runs.counted => {
             let seconds = runs.elapsed_ns() as f64 / 1e9;
-            writeln!(out, "# Runs: counted by the kernel over {seconds:.3} s")?;
+            let scope = "of all processes and CPUs";
+            writeln!(out, "# Runs: counted by the kernel over {seconds:.3} s, {scope}")?;
         }
         Some(_) => writeln!(out, "# Runs: not counted by the kernel")?,
         None => {}

@@ -75,7 +75,8 @@ fn samples() -> Samples {
     samples
         .add("a", 1, &["k:main", "run"], 10)
         .add("a", 1, &["k:help\x07er", "k:sub", "k:main", "run"], 30)
-        .add("a", 1, &["run"], 60);
+        .add("a", 1, &["k:short", "run"], 5)
+        .add("a", 1, &["run"], 55);
     samples
 }
 
@@ -108,14 +109,14 @@ fn plain() -> Style {
 fn a_row_holds_what_is_known_and_columns_without_anything_are_left_out() {
     let want = "\
 # BPF programs: 2
-# Samples: 3 of event 'cycles'
-# In BPF programs: 10.00%, with what they called: 40.00%
+# Samples: 4 of event 'cycles'
+# In BPF programs: 15.00%, with what they called: 45.00%
 #
 #  Total    Self  Samples  Id  Name       Type            Owner          Loaded  Unloaded  Tag
 # ......  ......  .......  ..  .........  ..............  ...........  ........  ........  ................
 #
   40.00%  10.00%        2   7  handle_it  raw_tracepoint  -                   -         -  0101010101010101
-   0.00%   0.00%        0   8  short\\x1b  -               comm-20[20]  0.051000  7.000000  0303030303030303
+   5.00%   5.00%        1   8  short\\x1b  -               comm-20[20]  0.051000  7.000000  0303030303030303
 
 
 ";
@@ -126,13 +127,13 @@ fn a_row_holds_what_is_known_and_columns_without_anything_are_left_out() {
 fn what_private_records_tell_stands_in_the_row_and_below_it() {
     let mut tape = tape();
     with_state(&mut tape);
-    let style = Style { has_details: true, percent_limit: 1.0, ..plain() };
+    let style = Style { has_details: true, percent_limit: 10.0, ..plain() };
     let detail = Detail { callees: true, lines: true };
     let want = "\
 # BPF programs: 2
-# Samples: 3 of event 'cycles'
-# In BPF programs: 10.00%, with what they called: 40.00%
-# Runs: counted by the kernel over 2.000 s
+# Samples: 4 of event 'cycles'
+# In BPF programs: 15.00%, with what they called: 45.00%
+# Runs: counted by the kernel over 2.000 s, of all processes and CPUs
 #
 #  Total    Self  Samples     CPU  Runs  Time/run  Id  Name       Type            Attached to                                        Owner         Tag
 # ......  ......  .......  ......  ....  ........  ..  .........  ..............  .................................................  ............  ................
@@ -161,7 +162,7 @@ fn a_separator_and_no_comments_make_lines_for_other_programs() {
     assert_eq!(
         written(&mut tape(), &style, Detail::default()),
         "40.00%,10.00%,2,7,handle_it,raw_tracepoint,-,-,-,0101010101010101\n\
-         0.00%,0.00%,0,8,short\\x1b,-,comm-20[20],0.051000,7.000000,0303030303030303\n"
+         5.00%,5.00%,1,8,short\\x1b,-,comm-20[20],0.051000,7.000000,0303030303030303\n"
     );
 }
 
@@ -170,13 +171,51 @@ fn where_no_program_is_heavy_enough_there_are_no_headings() {
     let style = Style { percent_limit: 50.0, ..plain() };
     let want = "\
 # BPF programs: 2
-# Samples: 3 of event 'cycles'
-# In BPF programs: 10.00%, with what they called: 40.00%
+# Samples: 4 of event 'cycles'
+# In BPF programs: 15.00%, with what they called: 45.00%
 #
 
 
 ";
     assert_eq!(written(&mut tape(), &style, Detail::default()), want);
+}
+
+/// The rows and the last line of `text`.
+fn rows_and_last(text: &str) -> (usize, &str) {
+    let rows = text.lines().filter(|it| it.starts_with("  ") && it.contains('%')).count();
+    (rows, text.trim_end().lines().next_back().unwrap())
+}
+
+#[test]
+fn programs_that_did_nothing_are_one_line_below_each_table() {
+    let mut tape = tape();
+    tape.symbol(0, 0, A + 0x300, &name(4, "idle")).load(0, 0, 9, 4);
+    let text = written(&mut tape, &plain(), Detail::default());
+    let folded = "# 1 more BPF program without samples or runs: see --details";
+    assert_eq!(rows_and_last(&text), (2, folded), "{text}");
+    let style = Style { has_details: true, ..plain() };
+    let text = written(&mut tape, &style, Detail::default());
+    assert_eq!(text.matches("more BPF").count(), 0, "{text}");
+    assert!(text.contains("  9  idle "), "{text}");
+
+    // Of another event nothing fell on any program, and none is counted to have run.
+    let mut samples = samples();
+    let mut other = samples.resolved.groups[3];
+    other.event = crate::replay::resolved::EventIdx(1);
+    samples.resolved.groups.push(other);
+    let event = samples.resolved.events[0].clone();
+    samples.resolved.events.push(event);
+    let mut text = Vec::new();
+    tape.check(|programs, _| {
+        let detail = Detail::default();
+        let bill = bill(&samples.resolved, programs, &Filter::default(), detail).unwrap();
+        write(&mut text, &source(&samples, programs, &bill), &plain()).unwrap();
+    });
+    let text = String::from_utf8(text).unwrap();
+    let (first, second) = text.split_at(text.rfind("# BPF programs:").unwrap());
+    assert_eq!(rows_and_last(first), (2, folded), "{text}");
+    let folded = "# 3 more BPF programs without samples or runs: see --details";
+    assert_eq!(rows_and_last(second), (0, folded), "{text}");
 }
 
 #[test]
@@ -210,7 +249,7 @@ fn json_says_the_same() {
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema"], "bpfperf.bpf-bill");
     assert_eq!(document["version"], 1);
-    assert_eq!(document["events"][0]["bpf_total"]["percent"], 40.0);
+    assert_eq!(document["events"][0]["bpf_total"]["percent"], 45.0);
     let [first, second] = document["programs"].as_array().unwrap().as_slice() else {
         panic!("{text}")
     };

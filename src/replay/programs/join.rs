@@ -360,7 +360,8 @@ impl<'a> Join<'a> {
         let all: Vec<_> = drafts.into_iter().map(|it| it.program).collect();
         let lines = all.iter().map(|_| OnceLock::new()).collect();
         let by_start = all.iter().map(|_| OnceLock::new()).collect();
-        Programs { all, btfs, of_ksymbol, tracepoints, runs, n_damaged, by_start, lines }
+        let n_of_name = OnceLock::new();
+        Programs { all, btfs, of_ksymbol, tracepoints, runs, n_damaged, by_start, lines, n_of_name }
     }
 }
 

@@ -31,6 +31,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use rustc_hash::FxHashMap;
+
 use crate::btf::Btf;
 use crate::perfdata::bpf_info::ProgInfo;
 use crate::perfdata::bpf_info::prog_type_name;
@@ -84,6 +86,8 @@ pub struct Programs<'a> {
     by_start: Vec<OnceLock<Vec<usize>>>,
     /// The source lines of each program, made when they are first asked for.
     lines: Vec<OnceLock<BpfLines>>,
+    /// How many programs have a name, counted when that is first asked for.
+    n_of_name: OnceLock<FxHashMap<Vec<u8>, u32>>,
 }
 
 /// A BPF program.
@@ -185,6 +189,25 @@ impl<'a> Programs<'a> {
     /// The program with this index.
     pub fn program(&self, ProgramIdx(idx): ProgramIdx) -> &Program<'a> {
         &self.all[idx as usize]
+    }
+
+    /// The name of a program, with its id where that alone does not tell it from others; its tag
+    /// where it has neither.
+    pub fn label(&self, program: &Program<'_>) -> String {
+        let n_of_name = self.n_of_name.get_or_init(|| {
+            let mut n_of_name = FxHashMap::default();
+            for program in &self.all {
+                *n_of_name.entry(program.name.clone()).or_default() += 1;
+            }
+            n_of_name
+        });
+        let name = String::from_utf8_lossy(&program.name).into_owned();
+        let is_only = n_of_name.get(&program.name) == Some(&1);
+        match program.id {
+            Some(id) if name.is_empty() || !is_only => format!("{name}#{id}"),
+            _ if name.is_empty() => program.tag.map_or(name, |it| it.to_string()),
+            _ => name,
+        }
     }
 
     /// The types that describe `program`, where they are in the recording.
