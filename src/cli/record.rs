@@ -444,7 +444,8 @@ fn tell_summary(summary: &Summary, output: &Output) {
 /// Those that were gone again before they could be saved are no news here, since loaders probe the
 /// kernel with such, and their names are in the recording all the same: the last line counts them.
 fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
-    let BpfGaps { skipped, n_lost, ended_early, n_too_long, n_pins, n_processes } = gaps;
+    let BpfGaps { skipped, n_lost, n_unwatched_cpus, ended_early, n_too_long, n_pins, n_processes } =
+        gaps;
     let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
     let counts = [
         (n_refused, "BPF programs may not be asked for"),
@@ -452,6 +453,7 @@ fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
         (n_hidden, "BPF programs are recorded without their addresses, which are hidden"),
         (n_untyped, "BPF programs are recorded without their types"),
         (*n_lost, "loads of BPF programs went by unseen"),
+        (*n_unwatched_cpus, "CPUs were not watched for loads of BPF programs up to the end"),
         (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
         (*n_pins, "files in bpffs were not looked at"),
         (*n_processes, "processes were not looked at for BPF programs that they hold"),
@@ -617,11 +619,18 @@ mod tests {
     fn what_is_missing_of_programs_is_told_in_one_line() {
         let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
         let early = Some("a bug".to_owned());
-        let gaps = BpfGaps { skipped, n_lost: 3, ended_early: early, ..BpfGaps::default() };
+        let gaps = BpfGaps {
+            skipped,
+            n_lost: 3,
+            n_unwatched_cpus: 4,
+            ended_early: early,
+            ..BpfGaps::default()
+        };
         assert_eq!(
             bpf_gaps(&gaps).as_deref(),
             Some(
                 "2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen, \
+                 4 CPUs were not watched for loads of BPF programs up to the end, \
                  later BPF programs were not saved: a bug"
             )
         );

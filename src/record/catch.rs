@@ -1,4 +1,4 @@
-//! Taking hold of BPF programs at their load: a thread on each CPU.
+//! Taking hold of BPF programs at their load: a thread on each CPU, or on each few of very many.
 //!
 //! The kernel tells of a load before the loader gets its descriptor, and wakes whoever waits on that
 //! very CPU. A real-time thread that runs there alone runs before the loader goes on: so even a
@@ -37,8 +37,14 @@ use crate::units::ProgId;
 
 use super::sideband::Unavailable;
 
+/// The most threads that catch programs: where there are more CPUs, each has several.
+const MAX_CATCHERS: usize = 64;
+
 /// Size of a wake-up ring in pages: some 600 loads and unloads, of which each wakes the reader.
 const RING_PAGES: usize = 8;
+
+/// The same where there are more CPUs than threads, as all of this memory is locked.
+const FEW_RING_PAGES: usize = 2;
 
 /// What a CPU has to tell.
 #[derive(Debug)]
@@ -47,16 +53,34 @@ pub(super) enum Catch {
     Loaded(ProgId, Result<Held, Errno>),
     /// The kernel dropped so many records.
     Lost(u64),
-    /// There will be no more of this CPU, for this reason.
-    Failed(Errno),
+    /// There will be no more of so many CPUs.
+    Unwatched(usize),
 }
+
+/// What one thread listens to.
+#[derive(Debug)]
+pub(super) struct Catcher(Vec<Source>);
 
 /// A wake-up event of one CPU and its ring.
 #[derive(Debug)]
-pub(super) struct Catcher {
+struct Source {
     cpu: Cpu,
     event: EventFd,
     ring: Ring,
+}
+
+/// What a wait has brought.
+#[derive(Debug)]
+struct Woken {
+    /// Nothing more is wanted.
+    is_last: bool,
+    /// By source, whether there will be no more of it.
+    has_ended: Vec<bool>,
+}
+
+/// The CPUs of each thread: one, as long as there are threads enough.
+fn groups(cpus: &[Cpu]) -> impl Iterator<Item = &[Cpu]> {
+    cpus.chunks(cpus.len().div_ceil(MAX_CATCHERS).max(1))
 }
 
 /// The attribute of the wake-up event.
@@ -70,15 +94,15 @@ fn wakeup_attr() -> Attr {
     }
 }
 
-impl Catcher {
+impl Source {
     /// Begins to be told of loads on `cpu`; `None` if that is gone meanwhile.
-    pub(super) fn open(cpu: Cpu) -> Result<Option<Self>, Unavailable> {
+    fn open(cpu: Cpu, ring_pages: usize) -> Result<Option<Self>, Unavailable> {
         let mut attr = Vec::new();
         wakeup_attr().encode(Attr::SIZE_VER0, &mut attr);
         let target = Target::Cpu(cpu);
         match EventFd::open(&attr, target) {
             Ok(event) => {
-                let ring = Ring::map(&event, RING_PAGES * page_len())?;
+                let ring = Ring::map(&event, ring_pages * page_len())?;
                 Ok(Some(Self { cpu, event, ring }))
             }
             Err(Errno::ENODEV) => Ok(None),
@@ -88,21 +112,57 @@ impl Catcher {
             }
         }
     }
+}
 
-    /// Takes hold of programs until the doorbell rings or the CPU is gone.
+impl Catcher {
+    /// Begins to be told of loads on `cpus`, by as many threads as are to run; what is refused is
+    /// added to `refused`, one for each CPU.
+    pub(super) fn open_all(cpus: &[Cpu], refused: &mut Vec<Unavailable>) -> Vec<Self> {
+        let ring_pages = if cpus.len() <= MAX_CATCHERS { RING_PAGES } else { FEW_RING_PAGES };
+        let open = |&cpu| Source::open(cpu, ring_pages).transpose();
+        let mut catchers = Vec::new();
+        for group in groups(cpus) {
+            let mut sources = Vec::new();
+            for source in group.iter().filter_map(open) {
+                match source {
+                    Ok(source) => sources.push(source),
+                    Err(error) => refused.push(error),
+                }
+            }
+            if !sources.is_empty() {
+                catchers.push(Self(sources));
+            }
+        }
+        catchers
+    }
+
+    /// How many CPUs it listens to.
+    pub(super) fn n_cpus(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes hold of programs until the doorbell rings or all of its CPUs are gone.
     pub(super) fn run(mut self, stop: &Doorbell, out: &SyncSender<Catch>) {
         self.prepare();
-        let mut records = Vec::new();
-        loop {
-            let is_last = self.wait(stop).unwrap_or_else(|errno| {
-                // Nobody listens any more: then there is nobody to tell.
-                let _sent = out.send(Catch::Failed(errno));
-                true
+        let (mut records, mut caught) = (Vec::new(), Vec::new());
+        while !self.0.is_empty() {
+            let Woken { is_last, has_ended } = self.wait(stop).unwrap_or_else(|errno| {
+                tracing::debug!(%errno, "wait for loads");
+                Woken { is_last: false, has_ended: vec![true; self.0.len()] }
             });
-            let len = copy(&self.ring, &mut records);
-            self.ring.consume(len);
             // All are held before any is handed on, which may have to wait.
-            for catch in catches(&records) {
+            for source in &mut self.0 {
+                let len = copy(&source.ring, &mut records);
+                source.ring.consume(len);
+                catches(&records, &mut caught);
+            }
+            let n_before = self.0.len();
+            let mut has_ended = has_ended.into_iter();
+            self.0.retain(|_| !has_ended.next().unwrap_or(false));
+            if self.0.len() < n_before {
+                caught.push(Catch::Unwatched(n_before - self.0.len()));
+            }
+            for catch in caught.drain(..) {
                 if out.send(catch).is_err() {
                     return;
                 }
@@ -113,35 +173,43 @@ impl Catcher {
         }
     }
 
-    /// Makes this thread the first to run on its CPU, as far as that is allowed.
+    /// Makes this thread the first to run on its CPUs, as far as that is allowed.
     fn prepare(&self) {
         // Signals are for the thread that decides what they mean.
         if let Err(errno) = SigSet::all().thread_block() {
             tracing::debug!(%errno, "catcher");
         }
-        let ways = [thread::stay_on(self.cpu), thread::run_first(thread::Urgency::Catching)];
+        let ways = [
+            thread::stay_on(self.0.iter().map(|it| it.cpu)),
+            thread::run_first(thread::Urgency::Catching),
+        ];
         for refused in ways.iter().filter_map(|it| it.as_ref().err()) {
-            tracing::debug!(%refused, cpu = %self.cpu, "catcher");
+            tracing::debug!(%refused, "catcher");
         }
         if ways[1].is_err()
             && let Err(refused) = thread::prefer()
         {
-            tracing::debug!(%refused, cpu = %self.cpu, "catcher");
+            tracing::debug!(%refused, "catcher");
         }
     }
 
-    /// Waits for records; says whether they are the last.
-    fn wait(&self, stop: &Doorbell) -> Result<bool, Errno> {
+    /// Waits for records.
+    fn wait(&self, stop: &Doorbell) -> Result<Woken, Errno> {
         let poll_in = PollFlags::POLLIN;
-        let mut fds =
-            [PollFd::new(stop.as_fd(), poll_in), PollFd::new(self.event.as_fd(), poll_in)];
+        let bell = [PollFd::new(stop.as_fd(), poll_in)];
+        let events = self.0.iter().map(|it| PollFd::new(it.event.as_fd(), poll_in));
+        let mut fds: Vec<_> = bell.into_iter().chain(events).collect();
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) => {}
-            Err(Errno::EINTR | Errno::EAGAIN) => return Ok(false),
+            Err(Errno::EINTR | Errno::EAGAIN) => {
+                return Ok(Woken { is_last: false, has_ended: Vec::new() });
+            }
             Err(errno) => return Err(errno),
         }
-        let [bell, event] = fds.map(|it| it.revents().unwrap_or(PollFlags::empty()));
-        Ok(!bell.is_empty() || event.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+        let mut came = fds.iter().map(|it| it.revents().unwrap_or(PollFlags::empty()));
+        let is_last = came.next().is_some_and(|it| !it.is_empty());
+        let ends = PollFlags::POLLHUP | PollFlags::POLLERR;
+        Ok(Woken { is_last, has_ended: came.map(|it| it.intersects(ends)).collect() })
     }
 }
 
@@ -155,8 +223,7 @@ fn copy(ring: &Ring, records: &mut Vec<u8>) -> usize {
 }
 
 /// Takes hold of what the records say was loaded.
-fn catches(mut records: &[u8]) -> Vec<Catch> {
-    let mut catches = Vec::new();
+fn catches(mut records: &[u8], catches: &mut Vec<Catch>) {
     while let Some((record, rest)) = split(records) {
         records = rest;
         match record {
@@ -167,7 +234,6 @@ fn catches(mut records: &[u8]) -> Vec<Catch> {
             _ => {}
         }
     }
-    catches
 }
 
 /// The first record, if it can be decoded, and what follows it.
@@ -201,7 +267,9 @@ mod tests {
     #[track_caller]
     fn check(records: &[Vec<u8>], want_loads: usize, want_lost: u64) {
         let (mut n_loads, mut n_lost) = (0, 0);
-        for catch in catches(&records.concat()) {
+        let mut caught = Vec::new();
+        catches(&records.concat(), &mut caught);
+        for catch in caught {
             match catch {
                 Catch::Loaded(id, held) => {
                     assert_eq!(id, ProgId(u32::MAX));
@@ -209,10 +277,24 @@ mod tests {
                     n_loads += 1;
                 }
                 Catch::Lost(lost) => n_lost += lost,
-                Catch::Failed(errno) => panic!("{errno}"),
+                Catch::Unwatched(n_cpus) => panic!("{n_cpus} CPUs have ended"),
             }
         }
         assert_eq!((n_loads, n_lost), (want_loads, want_lost));
+    }
+
+    #[test]
+    fn each_cpu_has_a_thread_until_there_are_very_many() {
+        for (n_cpus, n_groups, most) in
+            [(0, 0, 0), (1, 1, 1), (64, 64, 1), (65, 33, 2), (128, 64, 2), (1000, 63, 16)]
+        {
+            let cpus: Vec<_> = (0..n_cpus).map(Cpu).collect();
+            let lens: Vec<_> = groups(&cpus).map(<[_]>::len).collect();
+            let got = (lens.len(), lens.iter().copied().max().unwrap_or(0));
+            assert_eq!(got, (n_groups, most), "of {n_cpus} CPUs");
+            let grouped: Vec<_> = groups(&cpus).flatten().copied().collect();
+            assert_eq!(grouped, cpus);
+        }
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl Session<'_> {
         let mut bpf = BpfGaps::default();
         if let Some(late) = late {
             bpf.n_lost = late.n_lost;
+            bpf.n_unwatched_cpus = late.n_unwatched_cpus;
             bpf.ended_early = late.ended_early;
             let n_programs = late.programs.iter().len();
             tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");

@@ -181,6 +181,8 @@ pub struct BpfGaps {
     pub skipped: Skipped,
     /// Loads and unloads of which the kernel dropped the news.
     pub n_lost: u64,
+    /// CPUs whose loads of programs were not seen, or not up to the end.
+    pub n_unwatched_cpus: u64,
     /// Why nobody looked at the programs that were loaded towards the end.
     pub ended_early: Option<String>,
     /// Programs and types that no record of a pipe has room for: only bpfperf reads them.

@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!   tracking   ksymbol, bpf_event     into the CPU's data ring   -> the file: names by time
-//!   wake-up    bpf_event, watermark   into a small ring of own   -> a thread on that CPU: holds the
-//!              of one record                                        program -> this file's thread:
-//!                                                                   asks, while it is held
+//!   wake-up    bpf_event, watermark   into a small ring of own   -> a thread on that CPU, or on few:
+//!              of one record                                        holds the program -> this file's
+//!                                                                   thread: asks, while it is held
 //! ```
 //!
 //! The plan has the first; [`super::catch`] has the second. What is read there is never written. A
@@ -39,7 +39,8 @@ use crate::units::ProgId;
 use super::catch::Catch;
 use super::catch::Catcher;
 
-/// How many programs may be held and not yet asked for.
+/// How many programs wait to be asked for. Each thread that catches them holds, besides, what it
+/// found in its rings in one go, until there is room for the last of that.
 const MAX_CAUGHT: usize = 256;
 
 /// How long after its load a program is looked at again, if it lives: a loader may be slow.
@@ -83,7 +84,9 @@ pub struct Outcome {
     /// How many records the kernel dropped because a ring was full; what still lived was found by
     /// a walk.
     pub n_lost: u64,
-    /// Why some CPU's loads were not seen up to the end, if that is so.
+    /// How many CPUs' loads were not seen, or not up to the end.
+    pub n_unwatched_cpus: u64,
+    /// Why later programs were not saved, if that is so.
     pub ended_early: Option<String>,
 }
 
@@ -110,16 +113,19 @@ impl Drop for Bell {
 impl Sideband {
     /// Starts watching for programs that any task loads on `cpus`.
     ///
-    /// A CPU that is gone meanwhile is passed over.
+    /// A CPU that is gone meanwhile is passed over; one whose event, ring or thread is refused is
+    /// counted in [`Outcome::n_unwatched_cpus`].
     ///
     /// # Errors
     ///
-    /// If the kernel refuses the event on a CPU, its ring, or a thread.
+    /// If that is so of all CPUs, or the kernel refuses the thread that asks.
     pub fn start(cpus: &[Cpu]) -> Result<Self, Unavailable> {
         // Before the first load is told: what comes later is new.
         let watch = Watch::new();
-        let catchers = cpus.iter().filter_map(|&cpu| Catcher::open(cpu).transpose());
-        let catchers = catchers.collect::<Result<Vec<_>, _>>()?;
+        let mut refused = Vec::new();
+        let catchers = Catcher::open_all(cpus, &mut refused);
+        let mut n_unwatched = refused.len();
+        let mut n_watched = 0;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = Doorbell::from_flags(flags).map_err(|it| Unavailable::Thread(it.into()))?;
         let bell = Bell(Arc::new(bell));
@@ -130,12 +136,31 @@ impl Sideband {
             .map_err(Unavailable::Thread)?;
         for (catcher, n) in catchers.into_iter().zip(0..) {
             let (stop, sender) = (Arc::clone(&bell.0), sender.clone());
+            let n_cpus = catcher.n_cpus();
             // They end when the bell rings or nobody listens; the last of them ends the other.
-            let _catching = Builder::new()
+            let catching = Builder::new()
                 .name(format!("bpf-catch-{n}"))
                 .stack_size(CATCHER_STACK)
-                .spawn(move || catcher.run(&stop, &sender))
-                .map_err(Unavailable::Thread)?;
+                .spawn(move || catcher.run(&stop, &sender));
+            match catching {
+                Ok(_) => n_watched += n_cpus,
+                Err(error) => {
+                    n_unwatched += n_cpus;
+                    refused.push(Unavailable::Thread(error));
+                }
+            }
+        }
+        for error in &refused {
+            tracing::debug!(%error, "sideband");
+        }
+        if n_watched == 0
+            && let Some(error) = refused.into_iter().next()
+        {
+            return Err(error);
+        }
+        if n_unwatched != 0 {
+            // Where the thread has ended already that is told when it is joined.
+            let _heard = sender.send(Catch::Unwatched(n_unwatched));
         }
         Ok(Self { thread, _bell: bell })
     }
@@ -207,7 +232,7 @@ impl Watch {
     }
 
     fn take(&mut self, catch: Catch) {
-        let Outcome { programs, n_loads, n_lost, ended_early } = &mut self.outcome;
+        let Outcome { programs, n_loads, n_lost, n_unwatched_cpus, .. } = &mut self.outcome;
         match catch {
             Catch::Loaded(id, held) => {
                 *n_loads += 1;
@@ -231,9 +256,7 @@ impl Watch {
                     tracing::debug!(%error, "walk after a loss");
                 }
             }
-            Catch::Failed(errno) => {
-                *ended_early = Some(format!("cannot wait for news of them: {errno}"));
-            }
+            Catch::Unwatched(n_cpus) => *n_unwatched_cpus += n_cpus as u64,
         }
     }
 
@@ -282,21 +305,17 @@ mod tests {
         watch.take(Catch::Loaded(NO_ID, Err(Errno::ENOENT)));
         watch.take(Catch::Lost(3));
         watch.take(Catch::Lost(4));
-        let Outcome { programs, n_loads, n_lost, ended_early } = watch.outcome;
+        let Outcome { programs, n_loads, n_lost, .. } = watch.outcome;
         assert_eq!((programs.skipped().n_vanished, n_loads, n_lost), (1, 1, 7));
-        assert_eq!(ended_early, None);
     }
 
     #[test]
-    fn a_cpu_that_cannot_be_watched_to_the_end_is_told() {
-        let (sender, caught) = sync_channel(1);
-        sender.send(Catch::Failed(Errno::EINVAL)).unwrap();
+    fn cpus_that_cannot_be_watched_to_the_end_are_counted() {
+        let (sender, caught) = sync_channel(2);
+        sender.send(Catch::Unwatched(1)).unwrap();
+        sender.send(Catch::Unwatched(2)).unwrap();
         drop(sender);
-        let early = Watch::default().run(&caught).ended_early;
-        assert_eq!(
-            early.as_deref(),
-            Some("cannot wait for news of them: EINVAL: Invalid argument")
-        );
+        assert_eq!(Watch::default().run(&caught).n_unwatched_cpus, 3);
     }
 
     #[test]

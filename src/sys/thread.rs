@@ -40,18 +40,21 @@ pub fn run_first(urgency: Urgency) -> Result<(), Refused> {
     if ret < 0 { Err(Refused::last("make a thread a real-time one")) } else { Ok(()) }
 }
 
-/// Keeps the calling thread on one CPU.
+/// Keeps the calling thread on these CPUs.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the CPU is offline or not of the task's control group, or beyond what the C library
-/// counts.
-pub fn stay_on(cpu: Cpu) -> Result<(), Refused> {
-    let call = "keep a thread on a CPU";
-    let mut cpus = CpuSet::new();
-    let idx = usize::try_from(cpu.0).unwrap_or(usize::MAX);
-    let set = cpus.set(idx).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
-    set.map_err(|errno| Refused::new(call, errno))
+/// `EINVAL` if all are offline or not of the task's control group, or one is beyond what the C
+/// library counts.
+pub fn stay_on(cpus: impl IntoIterator<Item = Cpu>) -> Result<(), Refused> {
+    let call = "keep a thread on some CPUs";
+    let mut set = CpuSet::new();
+    let idx = |cpu: Cpu| usize::try_from(cpu.0).unwrap_or(usize::MAX);
+    let stayed = cpus
+        .into_iter()
+        .try_for_each(|cpu| set.set(idx(cpu)))
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    stayed.map_err(|errno| Refused::new(call, errno))
 }
 
 /// Lets the calling thread run before most others: nice -20.
