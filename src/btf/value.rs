@@ -75,7 +75,7 @@ impl Printer<'_> {
             Type::Int { encoding, bit_offset, bits, .. } => {
                 self.int(self.bits(data, bit_offset, bits)?, bits, encoding);
             }
-            Type::Pointer => self.push(format_args!("{:#x}", self.bits(data, 0, 64)?)),
+            Type::Pointer => self.push(format_args!("\"{:#x}\"", self.bits(data, 0, 64)?)),
             Type::Array { element, count } => self.array(element, count, data, depth)?,
             Type::Struct { count, members, has_bitfields, .. }
             | Type::Union { count, members, has_bitfields, .. } => {
@@ -348,7 +348,7 @@ mod tests {
         check(|_| BOOL, &[0], "false");
         check(|btf| btf.float("float", 4), &1.5_f32.to_le_bytes(), "1.5");
         check(|btf| btf.float("double", 8), &(-2.25_f64).to_le_bytes(), "-2.25");
-        check(|btf| btf.pointer(CHAR), &0x1234_u64.to_le_bytes(), "0x1234");
+        check(|btf| btf.pointer(CHAR), &0x1234_u64.to_le_bytes(), "\"0x1234\"");
     }
 
     #[test]

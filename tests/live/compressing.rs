@@ -24,8 +24,8 @@ fn check(args: &[&str]) {
     let scratch = tempfile::tempdir().unwrap();
     let recording = scratch.path().join("perf.data");
     let mut record = bpfperf();
-    record.args(["record", "-q", "-F", "2000", "-e", "cpu-clock"]).args(args);
-    record.arg("-o").arg(&recording).arg("--").arg(demo_path()).args(["spin", "0.3"]);
+    record.args(["record", "-q", "-F", "4000", "-e", "cpu-clock"]).args(args);
+    record.arg("-o").arg(&recording).arg("--").arg(demo_path()).args(["spin", "1"]);
     stdout_of(&mut record);
     let ours = stdout_of(bpfperf().args(FIELDS).arg(&recording));
     assert!(100 < ours.lines().count(), "{ours}");

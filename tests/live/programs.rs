@@ -170,7 +170,7 @@ fn metadata_of_each_kind_is_printed_by_its_type() {
         ("point", r#"{"x":1,"y":-2,"u":5,"s":-3,"in":{"a":7,"c":122},"name":"nm"}"#),
         // bpftool: ends in an error.
         ("real", "-2.25"),
-        ("pointer", "0x1234"),
+        ("pointer", "\"0x1234\""),
         ("a_really_long_key_name_that_is_longer_than_sixty_three_bytes_in_all", r#""k""#),
         ("long_value", &whole),
     ];
