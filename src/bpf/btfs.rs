@@ -1,19 +1,27 @@
 //! The BTF objects of programs and maps, each fetched once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::AsFd;
+
+use nix::errno::Errno;
 
 use crate::btf::Btf;
 use crate::sys::bpf;
 
-/// BTF objects by id; `None` for what was asked for and could not be had.
+/// BTF objects by id; `None` for what is none that can be read. What the kernel refused is not
+/// here, as the next answer may be another.
 #[derive(Debug, Default)]
 pub(super) struct Btfs(HashMap<u32, Option<Btf>>);
 
 impl Btfs {
     /// The object `id`, from the kernel where it is not known yet.
     pub(super) fn fetch(&mut self, id: u32) -> Option<&Btf> {
-        self.0.entry(id).or_insert_with(|| fetch(id)).as_ref()
+        let known = match self.0.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(fetch(id).ok()?),
+        };
+        known.as_ref()
     }
 
     /// The object `id` if it is known.
@@ -32,8 +40,22 @@ impl Btfs {
     }
 }
 
-fn fetch(id: u32) -> Option<Btf> {
+/// The object `id`; `None` for one that cannot be read.
+fn fetch(id: u32) -> Result<Option<Btf>, Errno> {
     let data = bpf::btf_fd(id).and_then(|it| bpf::btf_data(it.as_fd()));
-    let data = data.inspect_err(|errno| tracing::debug!(id, %errno, "BTF")).ok()?;
-    Btf::parse(data).inspect_err(|error| tracing::debug!(id, %error, "BTF")).ok()
+    let data = data.inspect_err(|errno| tracing::debug!(id, %errno, "BTF"))?;
+    Ok(Btf::parse(data).inspect_err(|error| tracing::debug!(id, %error, "BTF")).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_had_is_asked_for_again() {
+        let mut btfs = Btfs::default();
+        // The kernel gives positive ids only.
+        assert!(btfs.fetch(u32::MAX).is_none());
+        assert!(btfs.0.is_empty());
+    }
 }

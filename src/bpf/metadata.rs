@@ -3,6 +3,7 @@
 //! The convention is bpftool's; perf 7.3 keeps it, too.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::AsFd;
 
 use libbpf_rs::libbpf_sys as raw;
@@ -28,7 +29,8 @@ pub struct MetadataEntry {
     pub value: String,
 }
 
-/// The statements found in maps so far.
+/// The statements found in maps so far. A map that could not be asked for is not among them, as the
+/// next answer may be another.
 #[derive(Debug, Default)]
 pub(super) struct MetadataMaps {
     by_id: HashMap<u32, Said>,
@@ -56,7 +58,13 @@ impl MetadataMaps {
 
     /// The statements in the map `id`; none if it is no read-only data, or gone.
     pub(super) fn entries(&mut self, id: u32, btfs: &mut Btfs) -> &[MetadataEntry] {
-        &self.by_id.entry(id).or_insert_with(|| fetch(id, btfs).unwrap_or_default()).entries
+        match self.by_id.entry(id) {
+            Entry::Occupied(known) => &known.into_mut().entries,
+            Entry::Vacant(place) => match fetch(id, btfs) {
+                Some(said) => &place.insert(said).entries,
+                None => &[],
+            },
+        }
     }
 
     /// The maps with statements that are described by the BTF object `btf_id` and came meanwhile:
@@ -77,18 +85,19 @@ impl MetadataMaps {
     }
 }
 
+/// What the map `id` says, which may be nothing; `None` if it, or what describes it, cannot be had.
 fn fetch(id: u32, btfs: &mut Btfs) -> Option<Said> {
     let map = bpf::map_fd(id).ok()?;
     let info = bpf::map_info(map.as_fd()).ok()?;
     let is_read_only =
         info.flags & raw::BPF_F_RDONLY_PROG != 0 || info.name.windows(7).any(|it| it == b".rodata");
     if !is_read_only || info.max_entries != 1 || info.btf_value_type_id == 0 {
-        return None;
+        return Some(Said::default());
     }
     let btf = btfs.fetch(info.btf_id)?;
     // The value can be as large as a program's data: look first whether it is of use.
     if !btf.variables(info.btf_value_type_id).any(|it| it.name.starts_with(PREFIX)) {
-        return None;
+        return Some(Said::default());
     }
     let value = bpf::array_value(map.as_fd(), &info, 0).ok()?;
     let entries = entries(btf, info.btf_value_type_id, &value);

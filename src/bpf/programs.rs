@@ -105,6 +105,8 @@ pub struct Programs {
     by_id: BTreeMap<ProgId, Program>,
     /// Why those are not there that were asked for in vain.
     missed: BTreeMap<ProgId, Errno>,
+    /// The newest program of those that are none of its business; 0 if all are.
+    newest_old: u32,
     btfs: Btfs,
     maps: MetadataMaps,
 }
@@ -150,17 +152,28 @@ impl Programs {
     /// None yet, to be told of those that come from now on.
     pub fn to_come() -> Self {
         let mut programs = Self::default();
+        programs.skip_old();
         programs.maps.skip_old();
         programs
     }
 
-    /// Adds the loaded programs that are not known yet.
+    /// Passes over the programs that are loaded already.
+    fn skip_old(&mut self) {
+        while let Ok(Some(id)) = bpf::next_prog_id(self.newest_old)
+            && self.newest_old < id
+        {
+            self.newest_old = id;
+        }
+    }
+
+    /// Adds the loaded programs that are not known yet; of [`Programs::to_come`], those that came
+    /// since.
     ///
     /// # Errors
     ///
     /// As [`Programs::walk`]; what was known and found stays.
     pub fn update(&mut self) -> Result<(), Error> {
-        let mut last = 0;
+        let mut last = self.newest_old;
         while let Some(id) = bpf::next_prog_id(last).map_err(Error::from_listing)? {
             // The ids of the list only rise.
             if id <= last {
@@ -227,7 +240,7 @@ impl Programs {
 
     /// Takes over what `other` knows and this does not.
     pub fn merge(&mut self, other: Self) {
-        let Self { by_id, missed, btfs, maps: _ } = other;
+        let Self { by_id, missed, newest_old: _, btfs, maps: _ } = other;
         for (id, program) in by_id {
             if !self.knows(&program) {
                 self.by_id.insert(id, program);

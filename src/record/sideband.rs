@@ -183,6 +183,8 @@ impl Sideband {
 #[derive(Debug, Default)]
 struct Watch {
     outcome: Outcome,
+    /// Whether records were lost since the last walk.
+    has_lost: bool,
     /// Programs that await their metadata.
     awaiting: Vec<Awaiting>,
     /// Programs to look at again, the earliest first.
@@ -216,13 +218,16 @@ impl Watch {
         }
         loop {
             let next = match self.next_look() {
+                // A walk takes long: what is held comes first.
+                _ if self.has_lost => caught.recv_timeout(Duration::ZERO),
                 Some(at) => caught.recv_timeout(at.saturating_duration_since(Instant::now())),
                 None => caught.recv().map_err(RecvTimeoutError::from),
             };
             match next {
                 Ok(catch) => self.take(catch),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.make_up_for_losses(),
                 Err(RecvTimeoutError::Disconnected) => {
+                    self.make_up_for_losses();
                     self.look_again(None);
                     return self.outcome;
                 }
@@ -251,12 +256,18 @@ impl Watch {
             }
             Catch::Lost(lost) => {
                 *n_lost += lost;
-                // What still lives of those is found by asking for all.
-                if let Err(error) = programs.update() {
-                    tracing::debug!(%error, "walk after a loss");
-                }
+                self.has_lost = true;
             }
             Catch::Unwatched(n_cpus) => *n_unwatched_cpus += n_cpus as u64,
+        }
+    }
+
+    /// Finds what still lives of the programs whose loads were lost, by asking for all new ones.
+    fn make_up_for_losses(&mut self) {
+        if std::mem::take(&mut self.has_lost)
+            && let Err(error) = self.outcome.programs.update()
+        {
+            tracing::debug!(%error, "walk after a loss");
         }
     }
 
@@ -307,6 +318,17 @@ mod tests {
         watch.take(Catch::Lost(4));
         let Outcome { programs, n_loads, n_lost, .. } = watch.outcome;
         assert_eq!((programs.skipped().n_vanished, n_loads, n_lost), (1, 1, 7));
+    }
+
+    #[test]
+    fn losses_are_made_up_for_once_when_nothing_else_is_to_be_done() {
+        let mut watch = Watch::default();
+        watch.take(Catch::Lost(3));
+        watch.take(Catch::Lost(4));
+        assert!(watch.has_lost);
+        assert_eq!(watch.outcome.programs.iter().len(), 0);
+        watch.make_up_for_losses();
+        assert!(!watch.has_lost);
     }
 
     #[test]

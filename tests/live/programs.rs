@@ -178,6 +178,19 @@ fn metadata_of_each_kind_is_printed_by_its_type() {
 }
 
 #[test]
+fn who_waits_for_programs_to_come_never_asks_for_older_ones() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let old = load(LONG_NAMES, Debug::Full);
+    let mut programs = Programs::to_come();
+    let new = load(LONG_NAMES, Debug::Full);
+    programs.update().unwrap();
+    assert!(programs.get(id_of(&new)).is_some());
+    assert!(programs.iter().all(|it| it.id() > id_of(&old)));
+}
+
+#[test]
 fn programs_that_come_and_go_never_end_a_walk() {
     if !may_run(&[Need::Root]) {
         return;
