@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use crate::perfdata::AttrFlags;
+use crate::perfdata::FileHeader;
+use crate::perfdata::feature::FeatureId;
 use crate::perfdata::private::TracepointPrograms;
 use crate::profile::Detail;
 use crate::profile::Request;
@@ -107,7 +109,8 @@ impl Args {
             programs: &programs,
             bill: &bill,
             percentage: request.percentage,
-            was_followed: was_followed(recording.events.iter().map(|it| it.attr.flags)),
+            was_followed: was_followed(recording.events.iter().map(|it| it.attr.flags))
+                && may_list(recording),
         };
         let style = Style { has_details: self.details, ..style.clone() };
         let written = if self.json {
@@ -129,6 +132,13 @@ fn was_followed(flags: impl Iterator<Item = AttrFlags>) -> bool {
         sees_kernel |= !flags.contains(AttrFlags::EXCLUDE_KERNEL);
     }
     asks && sees_kernel
+}
+
+/// Whether the recorder was let list programs: then a file has a section of them, be it empty. A pipe
+/// has it only where there is one.
+fn may_list(recording: &Recording) -> bool {
+    let is_pipe = matches!(recording.header, FileHeader::Pipe { .. });
+    is_pipe || recording.features.iter().any(|it| it.id == FeatureId::BPF_PROG_INFO)
 }
 
 /// How many programs of a tracepoint are named.

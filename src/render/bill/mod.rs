@@ -68,7 +68,7 @@ pub fn write(out: &mut dyn Write, source: &Source<'_>, style: &Style) -> io::Res
         let told = if *was_followed {
             "No BPF program was loaded at any time of the recording."
         } else {
-            "The recording tells of no BPF program: its recorder did not ask for them."
+            "The recording tells of no BPF program: its recorder did not ask for them, or was refused."
         };
         return if style.has_comments { writeln!(out, "# {told}") } else { Ok(()) };
     }

@@ -230,7 +230,7 @@ fn a_recording_without_programs_says_so_in_a_sentence() {
             String::from_utf8(text).unwrap()
         };
         assert_eq!(said(true), "# No BPF program was loaded at any time of the recording.\n");
-        let want = "# The recording tells of no BPF program: its recorder did not ask for them.\n";
+        let want = "# The recording tells of no BPF program: its recorder did not ask for them, or was refused.\n";
         assert_eq!(said(false), want);
     });
 }
