@@ -9,7 +9,7 @@
 //!                                                                   thread: asks, while it is held
 //! ```
 //!
-//! The plan has the first; [`super::catch`] has the second. What is read there is never written. A
+//! The plan has the first; `catch` has the second. What is read there is never written. A
 //! program that its loader closes at once lives until it has been asked for. Where the owner's
 //! metadata is in a map that the loader has yet to bind to the program, it is held until that is
 //! done.
