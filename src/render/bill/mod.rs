@@ -153,6 +153,14 @@ fn preamble(
     } else if bill.events.is_empty() {
         writeln!(out, "# Samples: none")?;
     }
+    match programs.all().iter().filter(|it| it.is_hidden()).count() {
+        0 => {}
+        1 => writeln!(out, "# The addresses of 1 program were hidden: its samples are not known")?,
+        n => writeln!(
+            out,
+            "# The addresses of {n} programs were hidden: their samples are not known"
+        )?,
+    }
     match programs.runs() {
         Some(runs) if runs.counted => {
             let seconds = runs.elapsed_ns() as f64 / 1e9;

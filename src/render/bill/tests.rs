@@ -264,3 +264,14 @@ fn json_says_the_same() {
     assert_eq!(second["type"], serde_json::Value::Null);
     assert_eq!(second["unloaded_ns"], 7_000_000_000_u64);
 }
+
+#[test]
+fn programs_whose_addresses_were_hidden_are_told() {
+    let hidden = "were hidden";
+    assert!(!written(&mut tape(), &plain(), Detail::default()).contains(hidden));
+    let mut tape = Tape::new();
+    tape.info(9, 1000, 5, &[(0, 5)]);
+    let text = written(&mut tape, &plain(), Detail::default());
+    let want = "# The addresses of 1 program were hidden: its samples are not known\n";
+    assert!(text.contains(want), "{text}");
+}

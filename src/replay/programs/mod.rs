@@ -156,6 +156,13 @@ impl Program<'_> {
         holder.or_else(|| self.loader.clone())
     }
 
+    /// Whether it has code whose addresses were hidden from the recorder, so that its samples are
+    /// nobody's.
+    pub fn is_hidden(&self) -> bool {
+        let n_functions = self.info.as_ref().map_or(0, ProgInfo::n_functions);
+        n_functions != 0 && self.functions.is_empty()
+    }
+
     /// The value that its owner gave `key`, without `bpf_metadata_`.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.iter().find(|(it, _)| it == key).map(|(_, value)| value.as_str())
