@@ -34,7 +34,7 @@ impl OpsMaps {
         let mut maps = Vec::new();
         let mut others = BTreeSet::new();
         let mut last = 0;
-        while let Ok(Some(id)) = bpf_links::next_map_id(last) {
+        while let Ok(Some(id)) = bpf::next_map_id(last) {
             if id <= last {
                 break;
             }

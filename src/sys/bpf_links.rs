@@ -138,22 +138,6 @@ pub struct OpsMap {
 /// The most bytes of such a value: far more than any struct of callbacks has.
 const OPS_MAX_BYTES: u32 = 1 << 20;
 
-/// The id of the first map after `id`, or `None` at the end of the list.
-///
-/// # Errors
-///
-/// `EPERM` without `CAP_SYS_ADMIN`.
-pub fn next_map_id(id: u32) -> Result<Option<u32>, Errno> {
-    let mut next = 0;
-    // SAFETY: `next` outlives the call, which writes one `u32` there.
-    let ret = unsafe { raw::bpf_map_get_next_id(id, &raw mut next) };
-    match check(ret) {
-        Ok(_) => Ok(Some(next)),
-        Err(Errno::ENOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
 /// The map if it is one of operations of the kernel, else `None`.
 ///
 /// Source: `bpf_struct_ops_map_sys_lookup_elem()` in `kernel/bpf/bpf_struct_ops.c`.
