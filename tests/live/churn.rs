@@ -77,10 +77,11 @@ fn record_churn(recording: &Path, kind: &str, life: &str) -> (BTreeSet<u32>, Fou
     let burners = Burner::on_each_cpu();
     let mut record = bpfperf();
     record.args(["record", "-a", "-F", "99", "-o"]).arg(recording);
-    let record = record.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut record = record.stderr(std::process::Stdio::piped()).spawn().unwrap();
     // The new file is put in place when all events are on.
     while !recording.exists() {
         std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(record.try_wait().unwrap(), None);
     }
     let ids = stdout_of(churn().args(["run", &N.to_string(), kind, life, "0"]));
     let pid = Pid::from_raw(record.id().try_into().unwrap());
@@ -178,5 +179,13 @@ fn programs_that_live_for_a_millisecond_are_saved() {
         check("bare", "1000");
         check("used", "1000");
         check("bound", "1000");
+    }
+}
+
+#[test]
+fn programs_that_live_for_a_tenth_of_that_are_saved() {
+    if may_run(&[Need::Root]) {
+        check("bare", "100");
+        check("bound", "100");
     }
 }
