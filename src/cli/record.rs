@@ -1,46 +1,33 @@
 //! `bpfperf record`: what was typed, what is meant by it, and how it went.
 
-use std::collections::BTreeSet;
+mod chain_options;
+mod output;
+mod rate_options;
+mod summary;
+mod target_options;
+
 use std::ffi::CString;
 use std::ffi::OsString;
-use std::io;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use nix::errno::Errno;
 
-use crate::bpf::Skipped;
-use crate::events::CallChains;
-use crate::host::cpus;
 use crate::host::settings;
 use crate::host::settings::Settings;
-use crate::perfdata::private::TracepointPrograms;
 use crate::record;
-use crate::record::BpfGaps;
 use crate::record::Compat;
 use crate::record::Config;
 use crate::record::ControlBy;
 use crate::record::CountRuns;
 use crate::record::Delay;
 use crate::record::FollowBpf;
-use crate::record::Inherit;
 use crate::record::Output;
-use crate::record::Rate;
 use crate::record::RingSize;
 use crate::record::Summary;
-use crate::record::Target;
-use crate::sys::clock::local_time;
 use crate::sys::ring::page_len;
 use crate::sys::spawn::Ended;
-use crate::units::Cpu;
-use crate::units::Pid;
-use crate::units::Tid;
 
 use super::advice;
 use super::event_options::EventOptions;
@@ -50,48 +37,25 @@ use super::message::Failure;
 use super::sample_options::SampleOptions;
 use super::values;
 
-/// How often to sample where nothing is said, in Hz.
-const USUAL_HERTZ: u64 = 4000;
-
-/// Where a recording goes where nothing is said.
-const USUAL_FILE: &str = "perf.data";
+use chain_options::ChainOptions;
+use output::Stamp;
+use rate_options::RateOptions;
+use target_options::TargetOptions;
 
 /// What was typed after `bpfperf record`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Record every task on every CPU.
-    #[arg(short = 'a', long, conflicts_with_all = ["pid", "tid"])]
-    all_cpus: bool,
-    /// Record every task on these CPUs, such as `0,2-3`.
-    #[arg(short = 'C', long, value_name = "LIST", conflicts_with_all = ["pid", "tid"])]
-    cpu: Option<String>,
-    /// Record these processes, and what they start.
-    #[arg(short = 'p', long, value_name = "PIDS", value_delimiter = ',')]
-    pid: Vec<i32>,
-    /// Record these threads.
-    #[arg(short = 't', long, value_name = "TIDS", value_delimiter = ',', conflicts_with = "pid")]
-    tid: Vec<i32>,
+    #[command(flatten)]
+    target: TargetOptions,
     #[command(flatten)]
     events: EventOptions,
     #[command(flatten)]
     sample: SampleOptions,
-    /// Sample so many times a second, or as often as the kernel allows.
-    #[arg(short = 'F', long, value_name = "N|max", conflicts_with = "count")]
-    freq: Option<String>,
-    /// Sample each time that so many have happened.
-    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// Fail where the kernel allows less than `-F` asks for.
-    #[arg(long)]
-    strict_freq: bool,
-    /// Record call chains.
-    #[arg(short = 'g')]
-    call_chains: bool,
-    /// Record call chains by this method: `fp` follows frame pointers, `dwarf` copies registers and
-    /// so many bytes of the stack, `lbr` takes the hardware's record of branches.
-    #[arg(long, value_name = "fp|dwarf[,BYTES]|lbr|no")]
-    call_graph: Option<String>,
+    #[command(flatten)]
+    rate: RateOptions,
+    #[command(flatten)]
+    chains: ChainOptions,
     /// The size of each ring: a number of pages, or bytes with `K`, `M` or `G`.
     #[arg(short = 'm', long, value_name = "PAGES|SIZE")]
     mmap_pages: Option<String>,
@@ -109,9 +73,6 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(i32).range(1..=22),
     )]
     compression_level: Option<i32>,
-    /// Leave out what the recorded tasks start.
-    #[arg(short = 'i', long)]
-    no_inherit: bool,
     /// Begin to sample so many milliseconds after the start.
     #[arg(short = 'D', long, value_name = "MS|FROM-TO,..", allow_hyphen_values = true, value_parser = values::delay)]
     delay: Option<Delay>,
@@ -193,7 +154,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         });
     }
     if !args.quiet {
-        tell_summary(&summary, &config.output);
+        summary::tell_summary(&summary, &config.output);
     }
     let status = summary.command.map_or(0, Ended::shell_status);
     match args.fail_on_loss {
@@ -253,18 +214,14 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         command.push(word.map_err(|it| Failure::because("cannot run the command", &it))?);
     }
     Ok(Config {
-        target: target(args)?,
+        target: args.target.target(!args.command.is_empty())?,
         command,
         events: args.events.events()?,
-        rate: rate(args, settings)?,
-        call_graph: match args.call_graph.as_deref() {
-            Some(method) => call_chains(method)?,
-            None if args.call_chains => CallChains::FramePointers,
-            None => CallChains::None,
-        },
+        rate: args.rate.rate(settings)?,
+        call_graph: args.chains.call_chains()?,
         contents: args.sample.contents()?,
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
-        inherit: if args.no_inherit || !args.tid.is_empty() { Inherit::No } else { Inherit::Yes },
+        inherit: args.target.inherit(),
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: args.delay.clone().unwrap_or(Delay::None),
@@ -272,67 +229,11 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         max_bytes: args.max_size,
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         compression: args.compression_level,
-        output: output(args)?,
+        output: output::output(
+            args.output.as_deref(),
+            if args.timestamp_filename { Stamp::Yes } else { Stamp::No },
+        )?,
     })
-}
-
-fn target(args: &Args) -> Result<Target, Failure> {
-    if let Some(list) = &args.cpu {
-        let cpus: Vec<Cpu> = cpus::parse_list(list).map_err(|it| Failure::new(it.to_string()))?;
-        return Ok(Target::Cpus(cpus));
-    }
-    let is_number = |it: &&i32| 0 < **it;
-    let all = [&args.pid, &args.tid];
-    if let Some(bad) = all.iter().copied().flatten().find(|it| !is_number(it)) {
-        return Err(Failure::new(format!("`{bad}` is no id of a process or thread")));
-    }
-    // Whoever is named twice is watched once.
-    let distinct = |ids: &[i32]| ids.iter().copied().collect::<BTreeSet<i32>>().into_iter();
-    Ok(if !args.pid.is_empty() {
-        Target::Processes(distinct(&args.pid).map(Pid).collect())
-    } else if !args.tid.is_empty() {
-        Target::Threads(distinct(&args.tid).map(Tid).collect())
-    } else if args.all_cpus || args.command.is_empty() {
-        Target::AllCpus
-    } else {
-        Target::Workload
-    })
-}
-
-/// `fp`, `dwarf`, `dwarf,4096`, `lbr` or `no`.
-fn call_chains(text: &str) -> Result<CallChains, Failure> {
-    let (method, bytes) = text.split_once(',').map_or((text, None), |it| (it.0, Some(it.1)));
-    let bad = || Failure::new(format!("`{text}` is no way to record call chains"));
-    match (CallChains::parse(method).ok_or_else(bad)?, bytes) {
-        (CallChains::Dwarf { .. }, Some(bytes)) => {
-            let stack_bytes = CallChains::stack_bytes(bytes).ok_or_else(|| {
-                bad().cause(format!("`{bytes}` is no size of a stack, 1 to 65528 bytes"))
-            })?;
-            Ok(CallChains::Dwarf { stack_bytes })
-        }
-        (_, Some(_)) => Err(bad().cause(format!("`{method}` has no size"))),
-        (method, None) => Ok(method),
-    }
-}
-
-fn rate(args: &Args, settings: &Settings) -> Result<Rate, Failure> {
-    if let Some(period) = args.count {
-        return Ok(Rate::Period(period));
-    }
-    let most = settings.perf_event_max_sample_rate;
-    let Some(text) = args.freq.as_deref() else { return Ok(Rate::Usual(USUAL_HERTZ)) };
-    if text == "max" {
-        return Ok(Rate::Hertz(most.unwrap_or(USUAL_HERTZ)));
-    }
-    let hertz: u64 = text.parse().ok().filter(|it| *it != 0).ok_or_else(|| {
-        Failure::new(format!("`{text}` is no number of samples a second, nor `max`"))
-    })?;
-    match most {
-        Some(most) if args.strict_freq && most < hertz => Err(Failure::new(format!(
-            "cannot sample {hertz} times a second: `kernel.perf_event_max_sample_rate` is {most}"
-        ))),
-        _ => Ok(Rate::Hertz(hertz)),
-    }
 }
 
 /// The size of a ring: pages, or bytes with a unit, rounded up to a power of two of pages.
@@ -353,158 +254,10 @@ fn ring(text: &str) -> Result<RingSize, Failure> {
     Ok(RingSize::Bytes(bytes))
 }
 
-fn output(args: &Args) -> Result<Output, Failure> {
-    let output = named(args.output.as_deref())?;
-    Ok(match output {
-        Output::File(path) if args.timestamp_filename => {
-            let mut name = path.into_os_string();
-            name.push(stamp());
-            Output::File(name.into())
-        }
-        output => output,
-    })
-}
-
-/// The time of this moment as part of a file's name.
-fn stamp() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).ok().and_then(local_time);
-    seconds.map(|it| values::stamp(&it, since.subsec_millis() / 10)).unwrap_or_default()
-}
-
-fn named(file: Option<&Path>) -> Result<Output, Failure> {
-    match file {
-        Some(path) if path == Path::new("-") => {
-            if io::stdout().is_terminal() {
-                let failure = Failure::new("a recording is no text for a terminal");
-                return Err(failure.hint("pipe it into a reader, as `bpfperf script -i -`"));
-            }
-            Ok(Output::Stdout)
-        }
-        Some(path) => Ok(Output::File(path.to_owned())),
-        None if stdout_is_pipe() => Ok(Output::Stdout),
-        None => Ok(Output::File(PathBuf::from(USUAL_FILE))),
-    }
-}
-
-/// Whether somebody reads stdout through a pipe, in which case perf writes there.
-fn stdout_is_pipe() -> bool {
-    use nix::sys::stat::SFlag;
-    use nix::sys::stat::fstat;
-
-    let mode = fstat(io::stdout().as_fd()).map_or(0, |it| it.st_mode);
-    SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFIFO
-}
-
 fn name_of(output: &Output) -> String {
     match output {
         Output::File(path) => path.display().to_string(),
         Output::Stdout => "standard output".to_owned(),
-    }
-}
-
-fn tell_summary(summary: &Summary, output: &Output) {
-    let tally = &summary.tally;
-    let lost = tally.all_lost();
-    if lost != 0 {
-        message::warn(&format!("{lost} records were lost: the profile is incomplete; raise `-m`"));
-    }
-    if tally.throttled != 0 {
-        let times = tally.throttled;
-        message::warn(&format!("the kernel paused the sampling {times} times; lower `-F`"));
-    }
-    if tally.corrupt != 0 {
-        let n = tally.corrupt;
-        message::warn(&format!("{n} pieces of the rings were no records and are left out"));
-    }
-    if let Some(gaps) = bpf_gaps(&summary.bpf) {
-        message::warn(&gaps);
-    }
-    if let Some(droppers) = droppers(&summary.tracepoints) {
-        message::warn(&droppers);
-    }
-    let samples = match tally.samples {
-        0 => "no samples".to_owned(),
-        1 => "1 sample".to_owned(),
-        n => format!("{n} samples"),
-    };
-    let megabytes = summary.bytes as f64 / f64::from(1 << 20);
-    let seconds = summary.elapsed.as_secs_f64();
-    let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
-    let missed = bpf_missed(summary.bpf.skipped.n_vanished);
-    let name = name_of(output);
-    message::say(&format!(
-        "[ bpfperf record: Captured and wrote {megabytes:.3} MB {name} \
-         ({samples}, {seconds:.3} s{lost}{missed}) ]"
-    ));
-}
-
-/// What could not be had of BPF programs, in one line.
-///
-/// Those that were gone again before they could be saved are no news here, since loaders probe the
-/// kernel with such, and their names are in the recording all the same: the last line counts them.
-fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
-    let BpfGaps { skipped, n_lost, n_unwatched_cpus, ended_early, n_too_long, n_pins, n_processes } =
-        gaps;
-    let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
-    let counts = [
-        (n_refused, "BPF programs may not be asked for"),
-        (n_failed, "BPF programs could not be asked for"),
-        (n_hidden, "BPF programs are recorded without their addresses, which are hidden"),
-        (n_untyped, "BPF programs are recorded without their types"),
-        (*n_lost, "loads of BPF programs went by unseen"),
-        (*n_unwatched_cpus, "CPUs were not watched for loads of BPF programs up to the end"),
-        (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
-        (*n_pins, "files in bpffs were not looked at"),
-        (*n_processes, "processes were not looked at for BPF programs that they hold"),
-    ];
-    let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
-    let early = ended_early.iter().map(|why| format!("later BPF programs were not saved: {why}"));
-    let told: Vec<String> = told.chain(early).collect();
-    (!told.is_empty()).then(|| told.join(", "))
-}
-
-/// What the last line says of programs of which little more than the name is in the recording.
-fn bpf_missed(n_vanished: u64) -> String {
-    match n_vanished {
-        0 => String::new(),
-        1 => ", 1 BPF program gone before it was saved".to_owned(),
-        n => format!(", {n} BPF programs gone before they were saved"),
-    }
-}
-
-/// How many tracepoints, and how many programs of one, are named.
-const MOST_NAMED: usize = 3;
-
-/// The programs that may have taken samples from the recording, in one line.
-///
-/// A program that an event attaches to a tracepoint decides by its return value whether the
-/// tracepoint's samples are written, those of all recorders; what it drops is counted nowhere.
-fn droppers(tracepoints: &[TracepointPrograms]) -> Option<String> {
-    let mut told = Vec::new();
-    for tracepoint in tracepoints {
-        let droppers: Vec<_> = tracepoint.programs.iter().filter(|it| it.can_drop).collect();
-        if droppers.is_empty() {
-            continue;
-        }
-        let names = droppers.iter().map(|it| format!("`{}` (id {})", it.name, it.id));
-        let names = some_of(&names.collect::<Vec<_>>());
-        let n = match droppers.len() {
-            1 => "1 BPF program".to_owned(),
-            n => format!("{n} BPF programs"),
-        };
-        told.push(format!("{n} on `{}`: {names}", tracepoint.event));
-    }
-    let told = (!told.is_empty()).then(|| some_of(&told))?;
-    Some(format!("any of these may have dropped samples of a tracepoint, uncounted: {told}"))
-}
-
-/// The first of `items`, and how many more there are.
-fn some_of(items: &[String]) -> String {
-    let text = items.get(..MOST_NAMED).unwrap_or(items).join(", ");
-    match items.len().saturating_sub(MOST_NAMED) {
-        0 => text,
-        n_left => format!("{text} and {n_left} more"),
     }
 }
 
@@ -527,29 +280,6 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_target(line: &str, want: &Target, want_command: &[&str]) {
-        let args = parse(line);
-        assert_eq!(&target(&args).unwrap(), want);
-        assert_eq!(args.command, want_command);
-    }
-
-    #[test]
-    fn a_command_needs_no_dashes_before_it_and_keeps_its_own() {
-        check_target("-g -a sleep 1", &Target::AllCpus, &["sleep", "1"]);
-        check_target("-F99 ls -a -l", &Target::Workload, &["ls", "-a", "-l"]);
-        check_target("-- ls -- x", &Target::Workload, &["ls", "--", "x"]);
-        check_target("-C 1,3-4 true", &Target::Cpus(vec![Cpu(1), Cpu(3), Cpu(4)]), &["true"]);
-    }
-
-    #[test]
-    fn without_target_and_command_it_is_the_whole_machine() {
-        check_target("", &Target::AllCpus, &[]);
-        check_target("-p 3,4", &Target::Processes(vec![Pid(3), Pid(4)]), &[]);
-        check_target("-t 5 sleep 1", &Target::Threads(vec![Tid(5)]), &["sleep", "1"]);
-        assert!(target(&parse("-p 0")).is_err());
-    }
-
-    #[track_caller]
     fn check_ring(text: &str, want_pages: Option<usize>) {
         let want = want_pages.map(|it| RingSize::Bytes(it * page_len()));
         assert_eq!(ring(text).ok(), want, "{text}");
@@ -568,75 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_number_the_most_or_a_period() {
-        let settings = Settings { perf_event_max_sample_rate: Some(9000), ..Settings::default() };
-        let of = |line: &str| rate(&parse(line), &settings).map_err(|it| it.to_string());
-        assert_eq!(of(""), Ok(Rate::Usual(4000)));
-        assert_eq!(of("-F max"), Ok(Rate::Hertz(9000)));
-        assert_eq!(of("-F 99"), Ok(Rate::Hertz(99)));
-        assert_eq!(of("-c 7"), Ok(Rate::Period(7)));
-        assert!(of("-F 0").is_err() && of("-F x").is_err());
-        assert_eq!(
-            of("-F 10000 --strict-freq").unwrap_err(),
-            "error: cannot sample 10000 times a second: \
-             `kernel.perf_event_max_sample_rate` is 9000"
-        );
-    }
-
-    #[test]
     fn habits_are_taken_as_they_are_typed() {
         let args = parse("-F99 --call-graph=fp -N --buildid-all -m16 -o x true");
-        assert_eq!(args.freq.as_deref(), Some("99"));
-        assert_eq!(args.call_graph.as_deref(), Some("fp"));
+        assert_eq!(args.rate.freq.as_deref(), Some("99"));
+        assert_eq!(args.chains.call_graph.as_deref(), Some("fp"));
         assert_eq!(args.command, ["true"]);
-    }
-
-    #[test]
-    fn programs_that_may_drop_samples_are_told_in_one_line() {
-        use crate::perfdata::private::Attached;
-
-        let program =
-            |id, can_drop| Attached { id, name: format!("p{id}"), can_drop, ..Attached::default() };
-        let on = |event: &str, programs: Vec<Attached>| TracepointPrograms {
-            event: event.to_owned(),
-            programs,
-            ..TracepointPrograms::default()
-        };
-        assert_eq!(droppers(&[on("a:b", vec![program(1, false)])]), None);
-        let five = (1..=5).map(|id| program(id, true)).collect();
-        let found = [on("a:b", vec![program(7, true), program(8, false)]), on("c:d", five)];
-        assert_eq!(
-            droppers(&found).as_deref(),
-            Some(
-                "any of these may have dropped samples of a tracepoint, uncounted: \
-                 1 BPF program on `a:b`: `p7` (id 7), \
-                 5 BPF programs on `c:d`: `p1` (id 1), `p2` (id 2), `p3` (id 3) and 2 more"
-            )
-        );
-    }
-
-    #[test]
-    fn what_is_missing_of_programs_is_told_in_one_line() {
-        let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
-        let early = Some("a bug".to_owned());
-        let gaps = BpfGaps {
-            skipped,
-            n_lost: 3,
-            n_unwatched_cpus: 4,
-            ended_early: early,
-            ..BpfGaps::default()
-        };
-        assert_eq!(
-            bpf_gaps(&gaps).as_deref(),
-            Some(
-                "2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen, \
-                 4 CPUs were not watched for loads of BPF programs up to the end, \
-                 later BPF programs were not saved: a bug"
-            )
-        );
-        let skipped = Skipped { n_vanished: 9, ..Skipped::default() };
-        assert_eq!(bpf_gaps(&BpfGaps { skipped, ..BpfGaps::default() }), None);
-        assert_eq!(bpf_missed(skipped.n_vanished), ", 9 BPF programs gone before they were saved");
-        assert_eq!(bpf_missed(0), "");
     }
 }

@@ -1,0 +1,170 @@
+//! What is told at the end of a recording.
+
+use crate::bpf::Skipped;
+use crate::perfdata::private::TracepointPrograms;
+use crate::record::BpfGaps;
+use crate::record::Output;
+use crate::record::Summary;
+
+use super::super::message;
+use super::name_of;
+
+/// Tells how a recording went.
+pub(super) fn tell_summary(summary: &Summary, output: &Output) {
+    let tally = &summary.tally;
+    let lost = tally.all_lost();
+    if lost != 0 {
+        message::warn(&format!("{lost} records were lost: the profile is incomplete; raise `-m`"));
+    }
+    if tally.throttled != 0 {
+        let times = tally.throttled;
+        message::warn(&format!("the kernel paused the sampling {times} times; lower `-F`"));
+    }
+    if tally.corrupt != 0 {
+        let n = tally.corrupt;
+        message::warn(&format!("{n} pieces of the rings were no records and are left out"));
+    }
+    if let Some(gaps) = bpf_gaps(&summary.bpf) {
+        message::warn(&gaps);
+    }
+    if let Some(droppers) = droppers(&summary.tracepoints) {
+        message::warn(&droppers);
+    }
+    let samples = match tally.samples {
+        0 => "no samples".to_owned(),
+        1 => "1 sample".to_owned(),
+        n => format!("{n} samples"),
+    };
+    let megabytes = summary.bytes as f64 / f64::from(1 << 20);
+    let seconds = summary.elapsed.as_secs_f64();
+    let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+    let missed = bpf_missed(summary.bpf.skipped.n_vanished);
+    let name = name_of(output);
+    message::say(&format!(
+        "[ bpfperf record: Captured and wrote {megabytes:.3} MB {name} \
+         ({samples}, {seconds:.3} s{lost}{missed}) ]"
+    ));
+}
+
+/// What could not be had of BPF programs, in one line.
+///
+/// Those that were gone again before they could be saved are no news here, since loaders probe the
+/// kernel with such, and their names are in the recording all the same: the last line counts them.
+fn bpf_gaps(gaps: &BpfGaps) -> Option<String> {
+    let BpfGaps { skipped, n_lost, n_unwatched_cpus, ended_early, n_too_long, n_pins, n_processes } =
+        gaps;
+    let Skipped { n_vanished: _, n_refused, n_failed, n_hidden, n_untyped } = *skipped;
+    let counts = [
+        (n_refused, "BPF programs may not be asked for"),
+        (n_failed, "BPF programs could not be asked for"),
+        (n_hidden, "BPF programs are recorded without their addresses, which are hidden"),
+        (n_untyped, "BPF programs are recorded without their types"),
+        (*n_lost, "loads of BPF programs went by unseen"),
+        (*n_unwatched_cpus, "CPUs were not watched for loads of BPF programs up to the end"),
+        (*n_too_long, "features are too large for perf's records in a pipe; bpfperf reads them"),
+        (*n_pins, "files in bpffs were not looked at"),
+        (*n_processes, "processes were not looked at for BPF programs that they hold"),
+    ];
+    let told = counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}"));
+    let early = ended_early.iter().map(|why| format!("later BPF programs were not saved: {why}"));
+    let told: Vec<String> = told.chain(early).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// What the last line says of programs of which little more than the name is in the recording.
+fn bpf_missed(n_vanished: u64) -> String {
+    match n_vanished {
+        0 => String::new(),
+        1 => ", 1 BPF program gone before it was saved".to_owned(),
+        n => format!(", {n} BPF programs gone before they were saved"),
+    }
+}
+
+/// How many tracepoints, and how many programs of one, are named.
+const MOST_NAMED: usize = 3;
+
+/// The programs that may have taken samples from the recording, in one line.
+///
+/// A program that an event attaches to a tracepoint decides by its return value whether the
+/// tracepoint's samples are written, those of all recorders; what it drops is counted nowhere.
+fn droppers(tracepoints: &[TracepointPrograms]) -> Option<String> {
+    let mut told = Vec::new();
+    for tracepoint in tracepoints {
+        let droppers: Vec<_> = tracepoint.programs.iter().filter(|it| it.can_drop).collect();
+        if droppers.is_empty() {
+            continue;
+        }
+        let names = droppers.iter().map(|it| format!("`{}` (id {})", it.name, it.id));
+        let names = some_of(&names.collect::<Vec<_>>());
+        let n = match droppers.len() {
+            1 => "1 BPF program".to_owned(),
+            n => format!("{n} BPF programs"),
+        };
+        told.push(format!("{n} on `{}`: {names}", tracepoint.event));
+    }
+    let told = (!told.is_empty()).then(|| some_of(&told))?;
+    Some(format!("any of these may have dropped samples of a tracepoint, uncounted: {told}"))
+}
+
+/// The first of `items`, and how many more there are.
+fn some_of(items: &[String]) -> String {
+    let text = items.get(..MOST_NAMED).unwrap_or(items).join(", ");
+    match items.len().saturating_sub(MOST_NAMED) {
+        0 => text,
+        n_left => format!("{text} and {n_left} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_may_drop_samples_are_told_in_one_line() {
+        use crate::perfdata::private::Attached;
+
+        let program =
+            |id, can_drop| Attached { id, name: format!("p{id}"), can_drop, ..Attached::default() };
+        let on = |event: &str, programs: Vec<Attached>| TracepointPrograms {
+            event: event.to_owned(),
+            programs,
+            ..TracepointPrograms::default()
+        };
+        assert_eq!(droppers(&[on("a:b", vec![program(1, false)])]), None);
+        let five = (1..=5).map(|id| program(id, true)).collect();
+        let found = [on("a:b", vec![program(7, true), program(8, false)]), on("c:d", five)];
+        assert_eq!(
+            droppers(&found).as_deref(),
+            Some(
+                "any of these may have dropped samples of a tracepoint, uncounted: \
+                 1 BPF program on `a:b`: `p7` (id 7), \
+                 5 BPF programs on `c:d`: `p1` (id 1), `p2` (id 2), `p3` (id 3) and 2 more"
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_missing_of_programs_is_told_in_one_line() {
+        let skipped = Skipped { n_vanished: 9, n_refused: 2, ..Skipped::default() };
+        let early = Some("a bug".to_owned());
+        let gaps = BpfGaps {
+            skipped,
+            n_lost: 3,
+            n_unwatched_cpus: 4,
+            ended_early: early,
+            ..BpfGaps::default()
+        };
+        assert_eq!(
+            bpf_gaps(&gaps).as_deref(),
+            Some(
+                "2 BPF programs may not be asked for, 3 loads of BPF programs went by unseen, \
+                 4 CPUs were not watched for loads of BPF programs up to the end, \
+                 later BPF programs were not saved: a bug"
+            )
+        );
+        let skipped = Skipped { n_vanished: 9, ..Skipped::default() };
+        assert_eq!(bpf_gaps(&BpfGaps { skipped, ..BpfGaps::default() }), None);
+        assert_eq!(bpf_missed(skipped.n_vanished), ", 9 BPF programs gone before they were saved");
+        assert_eq!(bpf_missed(0), "");
+    }
+}
