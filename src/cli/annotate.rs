@@ -155,7 +155,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new();
+    let machine = ThisMachine::new(&file, &index);
     let names = Names::new(&index, &machine);
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
     let resolved = resolve(&recording, &index, &file, &names, keep, 0).map_err(cannot)?;

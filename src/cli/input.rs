@@ -6,38 +6,68 @@ use std::io;
 use std::io::BufWriter;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::path::PathBuf;
 
 use crate::perfdata;
 use crate::perfdata::ReadAt;
+use crate::render::script::Origin;
 use crate::replay;
 use crate::replay::Anomalies;
 use crate::replay::Index;
 use crate::replay::Recording;
 
+use super::directory;
+use super::directory::Files;
+use super::directory::begin;
 use super::message;
 use super::message::Failure;
 
 /// The recording that is read if none is named.
 pub(super) const DEFAULT: &str = "perf.data";
 
-/// The bytes of a recording.
+/// The bytes of a recording: a file's, or those of several files of a directory.
 #[derive(Debug)]
 pub(super) struct Input {
-    file: File,
-    /// Its records, where the file has them compressed.
+    files: Files,
+    /// Its records, where the files have them compressed.
     inflated: Option<File>,
+    /// What recorded the kernel's symbols with it, if anything did.
+    kallsyms: Option<PathBuf>,
 }
 
 impl Input {
-    /// What the system says of the file.
+    /// What the system says of the file with the header.
     pub(super) fn metadata(&self) -> io::Result<Metadata> {
-        self.file.metadata()
+        self.files.first.metadata()
+    }
+
+    /// A copy of `/proc/kallsyms` that was made when it was recorded.
+    pub(super) fn kallsyms(&self) -> Option<&Path> {
+        self.kallsyms.as_deref()
+    }
+
+    /// The files that `recording` consists of.
+    pub(super) fn origins(&self, recording: &Recording) -> Vec<Origin> {
+        let paths = self.files.paths.iter().map(|it| it.display().to_string());
+        let mut origins: Vec<Origin> = match &self.inflated {
+            Some(_) => {
+                let starts = recording.data.iter().map(|it| it.offset);
+                paths.zip(starts).map(|(path, from)| Origin { path, from }).collect()
+            }
+            None => paths.zip(0..).map(|(path, idx)| Origin { path, from: begin(idx) }).collect(),
+        };
+        // Of files that are empty once inflated, none has a record.
+        origins.dedup_by_key(|it| it.from);
+        origins
     }
 }
 
 impl ReadAt for Input {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        ReadAt::read_at(self.inflated.as_ref().unwrap_or(&self.file), offset, buffer)
+        match &self.inflated {
+            Some(file) => ReadAt::read_at(file, offset, buffer),
+            None => self.files.read_at(offset, buffer),
+        }
     }
 }
 
@@ -46,11 +76,24 @@ impl ReadAt for Input {
 /// What can be read only once is first copied to a temporary file without a name, since a
 /// recording is read twice; so are records that are compressed.
 pub(super) fn open(path: &Path) -> Result<(Input, Recording), Failure> {
-    let file = open_file(path)?;
-    let mut recording = Recording::open(&file).map_err(|error| cannot_read(path, &error))?;
-    let is_compressed = recording.is_compressed(&file);
-    let inflated = if is_compressed { Some(inflate(path, &file, &mut recording)?) } else { None };
-    let file = Input { file, inflated };
+    let directory = if path.is_dir() { Some(directory::find(path)?) } else { None };
+    let header_path = directory.as_ref().map_or(path, |it| &it.header);
+    let mut files = Files::new(open_file(header_path)?, header_path);
+    let recording = Recording::open(&files.first);
+    let mut recording = recording.map_err(|error| cannot_read(header_path, &error))?;
+    if let Some(directory) = &directory {
+        directory::add(directory, &mut files, &mut recording)?;
+    } else if recording.directory_version() == Some(directory::VERSION) {
+        message::warn(&format!(
+            "`{}` has the header of a recording that is a directory, and not its records; \
+             they are read with `-i` and the directory",
+            path.display()
+        ));
+    }
+    let is_compressed = recording.is_compressed(&files);
+    let inflated = if is_compressed { Some(inflate(path, &files, &mut recording)?) } else { None };
+    let kallsyms = directory.and_then(|it| it.kallsyms);
+    let file = Input { files, inflated, kallsyms };
     if recording.is_unfinished {
         message::warn(&format!(
             "`{}` was not finished by its recorder: it is read up to its last whole record",
@@ -95,9 +138,6 @@ fn open_file(path: &Path) -> Result<File, Failure> {
     }
     let mut file = File::open(path).map_err(|error| cannot(&error))?;
     let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
-    if kind.is_dir() {
-        return Err(cannot(&io::Error::from_raw_os_error(libc::EISDIR)));
-    }
     if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
         return spill(&mut file).map_err(|error| cannot(&error));
     }
@@ -105,12 +145,12 @@ fn open_file(path: &Path) -> Result<File, Failure> {
 }
 
 /// The records of a recording in a temporary file, none of them compressed.
-fn inflate(path: &Path, file: &File, recording: &mut Recording) -> Result<File, Failure> {
+fn inflate(path: &Path, files: &Files, recording: &mut Recording) -> Result<File, Failure> {
     let temporary = tempfile::tempfile();
     let temporary = temporary
         .map_err(|error| Failure::because("cannot make room for inflated records", &error))?;
     let mut out = BufWriter::with_capacity(1 << 18, temporary);
-    let inflated = recording.inflate(file, &mut out);
+    let inflated = recording.inflate(files, &mut out);
     let n_damaged = inflated.map_err(|error| cannot_read(path, &error))?;
     if n_damaged != 0 {
         message::warn(&format!(

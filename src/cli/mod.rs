@@ -6,6 +6,7 @@
 mod advice;
 mod annotate;
 mod bill;
+mod directory;
 mod doctor;
 mod event_options;
 mod header;

@@ -201,7 +201,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new();
+    let machine = ThisMachine::new(&file, &index);
     let mut names = Names::new(&index, &machine);
     if args.bill.is_asked() {
         let (recording, index, input, names) = (&recording, &index, &file, &names);

@@ -23,6 +23,7 @@ use crate::replay::Wanted;
 
 use super::header;
 use super::input;
+use super::input::Input;
 use super::message::Failure;
 use super::sources::ThisMachine;
 
@@ -86,7 +87,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if header == header::Then::Stop {
         return Ok(ExitCode::SUCCESS);
     }
-    let options = options(args, &recording)?;
+    let options = options(args, &file, &recording)?;
     let shown = [
         (args.show_bpf_events, Show::BpfEvents),
         (args.show_mmap_events, Show::MmapEvents),
@@ -99,7 +100,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
     let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new();
+    let machine = ThisMachine::new(&file, &index);
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
     let n_bad_chains = script(&source, &options, &mut out).map_err(|error| match error {
@@ -110,7 +111,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
+fn options(args: &Args, file: &Input, recording: &Recording) -> Result<Options, Failure> {
     let selection = match &args.fields {
         None => Selection::Default,
         Some(list) => Selection::parse(list).map_err(|error| {
@@ -138,7 +139,7 @@ fn options(args: &Args, recording: &Recording) -> Result<Options, Failure> {
             tids: args.tid.iter().copied().map(crate::units::Tid).collect(),
             cpus,
         },
-        dump: args.dump_raw_trace.then(|| args.input.display().to_string()),
+        dump: if args.dump_raw_trace { file.origins(recording) } else { Vec::new() },
     })
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::host::files::Disk;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
+use crate::replay::Index;
 use crate::replay::LocalKernel;
 use crate::replay::Sources;
 use crate::symbols;
@@ -20,15 +21,36 @@ use crate::symbols::build_id_from_notes;
 use crate::units::BuildId;
 use crate::units::Pid;
 
+use super::input::Input;
+
 /// This machine's files, its kernel, and perf's store of files by build id.
 #[derive(Debug)]
 pub(super) struct ThisMachine {
     cache: Option<PathBuf>,
+    /// The symbols of the recorded kernel, where the recording has them.
+    kallsyms: Option<PathBuf>,
+    /// The release of the recorded kernel.
+    release: Option<String>,
 }
 
 impl ThisMachine {
-    pub(super) fn new() -> Self {
-        Self { cache: std::env::home_dir().map(|home| home.join(".debug")) }
+    /// What names the addresses of the recording `input`, of which `index` was made.
+    pub(super) fn new(input: &Input, index: &Index) -> Self {
+        let release = index.release.as_ref();
+        Self {
+            cache: std::env::home_dir().map(|home| home.join(".debug")),
+            kallsyms: input.kallsyms().map(Path::to_owned),
+            release: release.map(|it| String::from_utf8_lossy(it).into_owned()),
+        }
+    }
+
+    /// The kernel whose symbols lie beside the recording.
+    fn recorded_kernel(&self) -> Option<LocalKernel> {
+        let text = std::fs::read(self.kallsyms.as_ref()?).ok()?;
+        let kallsyms = Kallsyms::parse(&text)
+            .inspect_err(|error| tracing::debug!(%error, "no recorded kernel symbols"))
+            .ok()?;
+        Some(LocalKernel { build_id: None, release: self.release.clone(), kallsyms })
     }
 }
 
@@ -63,6 +85,9 @@ impl Sources for ThisMachine {
     }
 
     fn kernel(&self) -> Option<LocalKernel> {
+        if let Some(recorded) = self.recorded_kernel() {
+            return Some(recorded);
+        }
         let mut text = Vec::new();
         std::fs::File::open("/proc/kallsyms").ok()?.read_to_end(&mut text).ok()?;
         let kallsyms = Kallsyms::parse(&text)

@@ -8,6 +8,7 @@ pub mod cpus;
 pub mod facts;
 pub mod files;
 pub mod kernel;
+pub mod limits;
 pub mod note;
 pub mod pmus;
 pub mod privilege;

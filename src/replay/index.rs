@@ -195,26 +195,32 @@ struct Pass<'r> {
 
 impl Pass<'_> {
     fn run(&mut self, input: &dyn ReadAt) -> Result<(), Error> {
-        let data = self.recording.data;
+        self.index.anomalies.missing_bytes = self.recording.missing_bytes;
+        self.recording.data.iter().try_for_each(|section| self.section(*section, input))
+    }
+
+    fn section(&mut self, data: Section, input: &dyn ReadAt) -> Result<(), Error> {
         let mut walk = RecordWalk::new(input, data, self.recording.header.endian());
         let mut chunk = data.offset;
         while let Some(raw) = walk.next()? {
-            let end = raw.payload.end();
+            let end = raw.payload.end().min(data.end());
             self.record(raw);
             if end - chunk >= CHUNK {
                 self.index.chunks.push(Section { offset: chunk, size: end - chunk });
                 chunk = end;
             }
         }
-        let end = walk.position().0;
+        let end = walk.position().0.min(data.end());
         if end > chunk {
             self.index.chunks.push(Section { offset: chunk, size: end - chunk });
         }
-        self.index.anomalies.cut_bytes = walk.cut_bytes();
+        let anomalies = &mut self.index.anomalies;
+        anomalies.cut_bytes = anomalies.cut_bytes.saturating_add(walk.cut_bytes());
         // Of a pipe, and of a file whose recorder was killed, nothing says where it should end.
         if data.size != u64::MAX {
             let reached = end.saturating_add(walk.cut_bytes());
-            self.index.anomalies.missing_bytes = data.end().saturating_sub(reached);
+            let missing = data.end().saturating_sub(reached);
+            anomalies.missing_bytes = anomalies.missing_bytes.saturating_add(missing);
         }
         Ok(())
     }

@@ -57,8 +57,11 @@ pub struct Event {
 pub struct Recording {
     /// The header.
     pub header: FileHeader,
-    /// Where the records are.
-    pub data: Section,
+    /// Where the records are: one section of a file, or several of a directory's, in the order in
+    /// which records without a time follow each other.
+    pub data: Vec<Section>,
+    /// How many bytes the header promises of the first section that its file does not have.
+    pub missing_bytes: u64,
     /// The events, in the order of the file.
     pub events: Vec<Event>,
     /// The feature sections, in the order of the file; in a pipe several can be of one feature.
@@ -100,13 +103,36 @@ impl Recording {
         if self.compression().is_some() || !self.features.is_empty() {
             return self.compression().is_some();
         }
-        let mut walk = RecordWalk::new(input, self.data, self.header.endian());
-        while let Ok(Some(raw)) = walk.next() {
-            if matches!(raw.header.kind, RecordKind::COMPRESSED | RecordKind::COMPRESSED2) {
-                return true;
+        self.data.iter().any(|section| {
+            let mut walk = RecordWalk::new(input, *section, self.header.endian());
+            while let Ok(Some(raw)) = walk.next() {
+                if matches!(raw.header.kind, RecordKind::COMPRESSED | RecordKind::COMPRESSED2) {
+                    return true;
+                }
             }
+            false
+        })
+    }
+
+    /// What the directory that it is says of its form; `None` for a file.
+    pub fn directory_version(&self) -> Option<u64> {
+        match self.feature(FeatureId::DIR_FORMAT) {
+            Some(Feature::DirFormat(version)) => Some(*version),
+            _ => None,
         }
-        false
+    }
+
+    /// Takes in the records of the other files of a directory, where the one with the header has
+    /// `len` bytes.
+    pub fn add_files(&mut self, len: u64, others: impl IntoIterator<Item = Section>) {
+        for section in &mut self.data {
+            let end = section.end().min(len).max(section.offset);
+            if section.size != u64::MAX {
+                self.missing_bytes = section.end().saturating_sub(end);
+            }
+            section.size = end - section.offset;
+        }
+        self.data.extend(others);
     }
 
     /// Writes its records to `out`, inflated where they are compressed; from then on they are to be
@@ -119,9 +145,17 @@ impl Recording {
     pub fn inflate(&mut self, input: &dyn ReadAt, out: &mut dyn Write) -> Result<u64, Error> {
         let compression = self.compression();
         let endian = self.header.endian();
-        let inflated = inflate(input, self.data, endian, compression.as_ref(), out)?;
-        self.data = Section { offset: 0, size: inflated.len.saturating_add(inflated.missing) };
-        Ok(inflated.n_damaged)
+        let mut n_damaged = 0_u64;
+        let mut end = 0_u64;
+        // Each file of a directory is a stream of its own.
+        for section in &mut self.data {
+            let inflated = inflate(input, *section, endian, compression.as_ref(), out)?;
+            self.missing_bytes = self.missing_bytes.saturating_add(inflated.missing);
+            n_damaged = n_damaged.saturating_add(inflated.n_damaged);
+            *section = Section { offset: end, size: inflated.len };
+            end = section.end();
+        }
+        Ok(n_damaged)
     }
 
     /// Opens the recording in `input`.
@@ -183,7 +217,7 @@ impl Recording {
         // A recorder that was killed has written neither the length of its data nor features.
         this.is_unfinished = data.size == 0;
         if this.is_unfinished {
-            this.data.size = u64::MAX;
+            this.data[0].size = u64::MAX;
         } else {
             this.features = feature::read_all(input, &header);
         }
@@ -260,7 +294,8 @@ impl Recording {
     fn new(header: FileHeader, data: Section) -> Self {
         Self {
             header,
-            data,
+            data: vec![data],
+            missing_bytes: 0,
             events: Vec::new(),
             features: Vec::new(),
             is_unfinished: false,

@@ -33,7 +33,10 @@ fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn what_is_no_recording_is_refused_with_its_reason() {
-    check("/", "error: cannot open `/`\n  because: EISDIR: Is a directory\n");
+    check(
+        "/",
+        "error: cannot read `/`\n  because: it is a directory without a file `data`, which a recording that is one has\n",
+    );
     check(
         "/nonexistent/x.data",
         "error: cannot open `/nonexistent/x.data`\n  because: ENOENT: No such file or directory\n",

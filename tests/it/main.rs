@@ -20,6 +20,8 @@ mod compressed;
 #[cfg(test)]
 mod decode;
 #[cfg(test)]
+mod directory;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod malformed;

@@ -28,6 +28,7 @@ use bpfperf::render::report::Style;
 use bpfperf::render::script::Fields;
 use bpfperf::render::script::Only;
 use bpfperf::render::script::Options;
+use bpfperf::render::script::Origin;
 use bpfperf::render::script::Precision;
 use bpfperf::render::script::Source;
 use bpfperf::render::script::script;
@@ -111,14 +112,14 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     names.group_functions(&programs);
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {
-        dump: None,
+        dump: Vec::new(),
         fields: recording.events.iter().map(|it| Fields::of_event(&it.attr)).collect(),
         precision: Precision::Nanoseconds,
         max_frames: 127,
         only: Only::default(),
     };
     script(&source, &options, &mut sink())?;
-    options.dump = Some("perf.data".to_owned());
+    options.dump = vec![Origin { path: "perf.data".to_owned(), from: 0 }];
     script(&source, &options, &mut sink())?;
 
     let list = "comm,dso,sym,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";

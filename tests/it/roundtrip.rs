@@ -34,7 +34,7 @@ fn part(fixture: &Fixture, section: Section) -> &'static [u8] {
 fn every_record_of_every_fixture_is_counted_and_written_again() {
     for fixture in &FIXTURES {
         let recording = Recording::open(&fixture.bytes).unwrap();
-        let mut walk = RecordWalk::new(fixture.bytes, recording.data, Endian::Little);
+        let mut walk = RecordWalk::new(fixture.bytes, recording.data[0], Endian::Little);
         let mut counts = BTreeMap::<u32, usize>::new();
         while let Some(raw) = walk.next().unwrap() {
             *counts.entry(raw.header.kind.0).or_default() += 1;

@@ -110,7 +110,7 @@ fn read(recording: &Path) -> Found {
             }
         }
     }
-    let mut walk = RecordWalk::new(&file, opened.data, Endian::NATIVE);
+    let mut walk = RecordWalk::new(&file, opened.data[0], Endian::NATIVE);
     while let Some(raw) = walk.next().unwrap() {
         let body = opened.trim(raw.header.kind, raw.body);
         match Record::decode(raw.header, &mut cursor(body)) {

@@ -175,7 +175,7 @@ fn recorders_side_by_side_all_write_records_that_end_where_they_say() {
         let file = std::fs::File::open(&recording).unwrap();
         let opened = Recording::open(&file).unwrap();
         let trailer_len = opened.events[0].sample_id.trailer_len();
-        let mut walk = RecordWalk::new(&file, opened.data, Endian::NATIVE);
+        let mut walk = RecordWalk::new(&file, opened.data[0], Endian::NATIVE);
         while let Some(raw) = walk.next().unwrap() {
             let kind = raw.header.kind;
             if let Some(len) = Record::fields_len(kind, raw.body, Endian::NATIVE) {

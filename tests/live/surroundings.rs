@@ -46,7 +46,7 @@ use crate::stage::told;
 #[track_caller]
 pub(crate) fn messages(input: &dyn ReadAt) -> Vec<Message> {
     let recording = Recording::open(input).unwrap();
-    let mut walk = RecordWalk::new(input, recording.data, Endian::NATIVE);
+    let mut walk = RecordWalk::new(input, recording.data[0], Endian::NATIVE);
     let (mut assembler, mut messages) = (Assembler::default(), Vec::new());
     while let Some(raw) = walk.next().unwrap() {
         if raw.header.kind == RecordKind::EVENT_TYPE {
@@ -538,7 +538,7 @@ fn record_pipe(args: &[&str], command: &[&str]) -> (Vec<u8>, String) {
 #[track_caller]
 fn records(pipe: &[u8]) -> Vec<(RecordKind, u64, usize)> {
     let recording = Recording::open(&pipe).unwrap();
-    let mut walk = RecordWalk::new(&pipe, recording.data, Endian::NATIVE);
+    let mut walk = RecordWalk::new(&pipe, recording.data[0], Endian::NATIVE);
     let mut records = Vec::new();
     while let Some(raw) = walk.next().unwrap() {
         let number = raw.body.first_chunk().map_or(0, |it| u64::from_ne_bytes(*it));

@@ -43,6 +43,7 @@ use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::Origin;
 use super::line::Formatter;
 use super::number::alternate;
 use super::record::bpf_metadata;
@@ -58,7 +59,7 @@ impl Formatter<'_> {
     /// Appends the record `bytes`, which stands at `at`, as it is and in words.
     pub(super) fn dump(
         &mut self,
-        path: &str,
+        origin: &Origin,
         header: RecordHeader,
         bytes: &[u8],
         at: FileOffset,
@@ -66,8 +67,8 @@ impl Formatter<'_> {
     ) {
         // The stream is what a pipe's offsets count in, as perf has it.
         let is_pipe = self.is_pipe();
-        let place = if is_pipe { at.0.saturating_sub(PIPE_HEADER_LEN as u64) } else { at.0 };
-        let path = if is_pipe { "pipe".into() } else { escape(path.as_bytes()) };
+        let place = at.0.saturating_sub(if is_pipe { PIPE_HEADER_LEN as u64 } else { origin.from });
+        let path = if is_pipe { "pipe".into() } else { escape(origin.path.as_bytes()) };
         let (place, size) = (alternate(place), header.size);
         let mut text = Text::new();
         line(&mut text, format_args!("\n{place}@{path} [{size:#x}]: event: {}", header.kind.0));

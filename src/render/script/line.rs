@@ -83,9 +83,10 @@ impl<'a> Formatter<'a> {
         let Ok(header) = RecordHeader::decode(&mut cursor) else { return };
         let len = usize::from(header.size - RecordHeader::SIZE);
         let Ok(body) = cursor.bytes(len, "record body") else { return };
-        if let Some(path) = &self.options.dump {
+        let n_before = self.options.dump.partition_point(|it| it.from <= at.0);
+        if let Some(origin) = self.options.dump[..n_before].last() {
             let whole = bytes.get(..usize::from(header.size)).unwrap_or_default();
-            self.dump(path, header, whole, at, out);
+            self.dump(origin, header, whole, at, out);
             if header.kind != RecordKind::SAMPLE {
                 return;
             }

@@ -18,7 +18,9 @@ use std::sync::PoisonError;
 use rayon::prelude::*;
 
 use crate::perfdata;
+use crate::perfdata::Cursor;
 use crate::perfdata::ReadAt;
+use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::read_up_to;
 use crate::replay::Entry;
@@ -49,8 +51,18 @@ pub struct Options {
     pub max_frames: usize,
     /// Which samples; an empty list means all.
     pub only: Only,
-    /// The name of the recording, if every record is to be shown as it stands in it.
-    pub dump: Option<String>,
+    /// The files that make up the recording, in the order of their positions, if every record is to
+    /// be shown as it stands in them; else none.
+    pub dump: Vec<Origin>,
+}
+
+/// A file of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its name.
+    pub path: String,
+    /// The position at which its first byte counts as being.
+    pub from: u64,
 }
 
 /// Restricts samples; an empty list restricts nothing.
@@ -110,8 +122,10 @@ impl std::fmt::Debug for Source<'_> {
 const BATCH: usize = 2048;
 /// How many batches are formatted before they are written: bounds the memory for their text.
 const BATCHES_AT_ONCE: usize = 16;
-/// The most bytes that a batch reads in one piece; records farther apart are read one by one.
-const MAX_READ: u64 = 8 << 20;
+/// How far apart records are, in bytes, that are not read in one piece.
+const FAR: u64 = 16 << 10;
+/// The length in bytes that few records exceed.
+const OFTEN_ENOUGH: u64 = 4 << 10;
 
 /// Prints every listed record of `source` to `out`.
 ///
@@ -152,25 +166,37 @@ fn format_batch(
     formatter: &mut Formatter<'_>,
     text: &mut Vec<u8>,
 ) -> Result<(), perfdata::Error> {
-    const LONGEST: u64 = 1 << 16;
-    let first = batch.iter().map(|it| it.position).min().unwrap_or(0);
-    let last = batch.iter().map(|it| it.position).max().unwrap_or(0);
-    let in_one_piece = last - first <= MAX_READ;
-    let piece = if in_one_piece {
-        read_up_to(source.input, FileOffset(first), last - first + LONGEST)?
-    } else {
-        Vec::new()
-    };
+    let endian = source.recording.header.endian();
+    let pieces = pieces(source.input, batch)?;
     for entry in batch {
         let at = FileOffset(entry.position);
-        if in_one_piece {
-            let offset = usize::try_from(entry.position - first).unwrap_or(usize::MAX);
-            formatter.record(piece.get(offset..).unwrap_or_default(), at, text);
+        let n_before = pieces.partition_point(|(start, _)| *start <= entry.position);
+        let (start, piece) = &pieces[n_before - 1];
+        let offset = usize::try_from(entry.position - start).unwrap_or(usize::MAX);
+        let bytes = piece.get(offset..).unwrap_or_default();
+        let header = RecordHeader::decode(&mut Cursor::new(bytes, at, endian));
+        let len = header.map_or(u64::from(u16::MAX), |it| u64::from(it.size));
+        if bytes.len() as u64 >= len {
+            formatter.record(bytes, at, text);
         } else {
-            formatter.record(&read_up_to(source.input, at, LONGEST)?, at, text);
+            formatter.record(&read_up_to(source.input, at, len)?, at, text);
         }
     }
     Ok(())
+}
+
+/// What has to be read for `batch`, in the order of positions: records that lie close to each other
+/// in one piece, which ends a little behind the beginning of its last one.
+fn pieces(input: &dyn ReadAt, batch: &[Entry]) -> Result<Vec<(u64, Vec<u8>)>, perfdata::Error> {
+    let mut positions: Vec<u64> = batch.iter().map(|it| it.position).collect();
+    positions.sort_unstable();
+    let runs = positions.chunk_by(|a, b| b - a <= FAR);
+    runs.filter_map(|run| Some((*run.first()?, *run.last()?)))
+        .map(|(first, last)| {
+            let bytes = read_up_to(input, FileOffset(first), last - first + OFTEN_ENOUGH)?;
+            Ok((first, bytes))
+        })
+        .collect()
 }
 
 /// The kinds of records that an option of `script` adds to the samples.
