@@ -23,6 +23,10 @@ pub struct Pid(pub i32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(pub i32);
 
+/// A user's id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(pub u32);
+
 /// A CPU number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cpu(pub u32);
@@ -143,7 +147,7 @@ macro_rules! decimal {
         }
     )*};
 }
-decimal!(Pid, Tid, Cpu, ProgId);
+decimal!(Pid, Tid, UserId, Cpu, ProgId);
 
 impl Sub for Addr {
     type Output = u64;

@@ -25,6 +25,11 @@ pub(super) fn on_events(error: &events::Error) -> Option<String> {
     }
 }
 
+/// Where to give cgroups: events are of a cgroup on CPUs alone.
+pub(super) fn on_cgroups() -> &'static str {
+    "add `-a`, or `-C` with a list of CPUs"
+}
+
 fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
@@ -36,6 +41,13 @@ pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> 
         Some(Remedy::Without(field)) => return Some(without(&error.event, field)),
         Some(Remedy::OnCpus) => {
             return Some(format!("`{}` counts for whole CPUs alone; add `-a`", error.event));
+        }
+        Some(Remedy::OnSteadyClock) => {
+            return Some(format!(
+                "the kernel reads that clock for software events alone; record `{}` with \
+                 `-k monotonic` or `-k monotonic_raw`",
+                error.event
+            ));
         }
         None => {}
     }

@@ -1,4 +1,6 @@
-//! `-e`, `--filter` and `--exclude-perf`, whose order matters.
+//! `-e`, `--filter`, `--exclude-perf` and `-G`, whose order matters.
+
+use std::path::PathBuf;
 
 use clap::Arg;
 use clap::ArgAction;
@@ -8,11 +10,13 @@ use crate::events;
 use crate::events::Event;
 use crate::events::Machine;
 use crate::events::filter::BadFilter;
+use crate::host::cgroups;
 use crate::host::pmus::Pmus;
 use crate::host::tracefs::Tracefs;
 use crate::record;
 use crate::record::Events;
 use crate::record::FunctionsOfFiles;
+use crate::record::Target;
 
 use super::advice;
 use super::message::Failure;
@@ -26,11 +30,13 @@ enum EventOption {
     List(String),
     Filter(String),
     ExcludeRecorder,
+    Cgroups(String),
 }
 
 const LIST: &str = "event";
 const FILTER: &str = "filter";
 const EXCLUDE: &str = "exclude-perf";
+const CGROUPS: &str = "cgroup";
 
 impl clap::Args for EventOptions {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -50,7 +56,12 @@ impl clap::Args for EventOptions {
         let exclude = exclude.num_args(0).default_missing_value("").action(ArgAction::Append);
         let exclude = exclude
             .help("Leave out what the recorder itself does, of the tracepoints of the last `-e`");
-        command.arg(list).arg(filter).arg(exclude)
+        let cgroups = Arg::new(CGROUPS).short('G').long(CGROUPS).value_name("NAME,..");
+        let cgroups = cgroups.action(ArgAction::Append).help(
+            "Let the first event watch the tasks of the first cgroup alone, the second those of the \
+             second; one name is for all events before it, no name between commas for no cgroup",
+        );
+        command.arg(list).arg(filter).arg(exclude).arg(cgroups)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -69,6 +80,7 @@ impl clap::FromArgMatches for EventOptions {
         add(LIST, &|it| EventOption::List(it.clone()));
         add(FILTER, &|it| EventOption::Filter(it.clone()));
         add(EXCLUDE, &|_| EventOption::ExcludeRecorder);
+        add(CGROUPS, &|it| EventOption::Cgroups(it.clone()));
         all.sort_by_key(|it| it.0);
         Ok(Self(all.into_iter().map(|it| it.1).collect()))
     }
@@ -81,19 +93,27 @@ impl clap::FromArgMatches for EventOptions {
 
 impl EventOptions {
     /// What is meant by them on this machine.
-    pub(super) fn events(&self) -> Result<Events, Failure> {
+    pub(super) fn events(&self, target: &Target) -> Result<Events, Failure> {
         let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
         let functions = &FunctionsOfFiles;
         let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions };
-        self.parse(machine, &|event, filter| record::check_filter(&tracefs, event, filter))
+        let check = |event: &str, filter: &str| record::check_filter(&tracefs, event, filter);
+        let events = self.parse(machine, Checks { filter: &check, cgroup: &cgroup })?;
+        let has_cgroup = match &events {
+            Events::Default { cgroup } => cgroup.is_some(),
+            Events::Named(events) => events.iter().any(|it| it.cgroup.is_some()),
+        };
+        if has_cgroup && !target.is_cpus() {
+            let failure = Failure::new("a cgroup is watched on CPUs, not on tasks that are named");
+            return Err(failure.hint(advice::on_cgroups()));
+        }
+        Ok(events)
     }
 
-    fn parse(
-        &self,
-        machine: Machine<'_>,
-        check: &dyn Fn(&str, &str) -> Result<(), BadFilter>,
-    ) -> Result<Events, Failure> {
+    fn parse(&self, machine: Machine<'_>, checks: Checks<'_>) -> Result<Events, Failure> {
         let mut all: Vec<Event> = Vec::new();
+        // Cgroups that came before the events that they are for, and how many came in all.
+        let (mut early, mut n_cgroups): (Vec<&str>, usize) = (Vec::new(), 0);
         // Where the events of the last list begin.
         let mut last = 0;
         for option in &self.0 {
@@ -104,7 +124,8 @@ impl EventOptions {
                 }
                 EventOption::Filter(filter) => {
                     for event in tracepoints("--filter", &mut all, last)? {
-                        check(&event.name, filter).map_err(|it| bad_filter(&event.name, &it))?;
+                        let checked = (checks.filter)(&event.name, filter);
+                        checked.map_err(|it| bad_filter(&event.name, &it))?;
                         event.filters.texts.push(filter.clone());
                     }
                 }
@@ -113,10 +134,65 @@ impl EventOptions {
                         event.filters.excludes_recorder = true;
                     }
                 }
+                EventOption::Cgroups(names) if all.is_empty() => early.push(names),
+                EventOption::Cgroups(names) => {
+                    give_cgroups(names, &mut n_cgroups, &mut all, checks.cgroup)?;
+                }
             }
         }
-        Ok(if all.is_empty() { Events::Default } else { Events::Named(all) })
+        if !all.is_empty() {
+            for names in early {
+                give_cgroups(names, &mut n_cgroups, &mut all, checks.cgroup)?;
+            }
+            return Ok(Events::Named(all));
+        }
+        let mut usual = [events::default_event()];
+        for names in early {
+            give_cgroups(names, &mut n_cgroups, &mut usual, checks.cgroup)?;
+        }
+        let [Event { cgroup, .. }] = usual;
+        Ok(Events::Default { cgroup })
     }
+}
+
+/// Whom to ask whether a filter fits its event, and where a cgroup is.
+#[derive(Clone, Copy)]
+struct Checks<'a> {
+    filter: &'a dyn Fn(&str, &str) -> Result<(), BadFilter>,
+    cgroup: &'a dyn Fn(&str) -> Result<PathBuf, Failure>,
+}
+
+/// Gives each of `names` to the next event, of which `n_given` had their turn, none for an empty
+/// one; the only name so far is all events'.
+///
+/// Source: `parse_cgroups()` in `tools/perf/util/cgroup.c`.
+fn give_cgroups(
+    names: &str,
+    n_given: &mut usize,
+    events: &mut [Event],
+    find: &dyn Fn(&str) -> Result<PathBuf, Failure>,
+) -> Result<(), Failure> {
+    for name in names.split(',') {
+        if !name.is_empty() {
+            let event = events.get_mut(*n_given).ok_or_else(|| {
+                let what = format!("the cgroup `{name}` has no event that it is for");
+                Failure::new(what)
+                    .cause(format!("it is number {}, and there are fewer events", *n_given + 1))
+            })?;
+            event.cgroup = Some(find(name)?);
+        }
+        *n_given += 1;
+    }
+    if let (1, Some((first, others))) = (*n_given, events.split_first_mut()) {
+        for other in others {
+            other.cgroup.clone_from(&first.cgroup);
+        }
+    }
+    Ok(())
+}
+
+fn cgroup(name: &str) -> Result<PathBuf, Failure> {
+    cgroups::find(name).map_err(|it| Failure::because(format!("no cgroup is called `{name}`"), &it))
 }
 
 /// The events from `first` on, which have to be tracepoints.
@@ -227,6 +303,10 @@ mod tests {
         let words = std::iter::once("record").chain(words.iter().copied());
         let line = Line::try_parse_from(words).unwrap();
         let machine = Machine { tracepoints: &Small, pmus: &Small, functions: &Small };
+        let cgroup = |name: &str| match name {
+            "bad" => Err(Failure::new("bad")),
+            name => Ok(PathBuf::from(format!("/cg/{name}"))),
+        };
         let check = |_: &str, filter: &str| match filter {
             "bad" => Err(BadFilter {
                 filter: filter.to_owned(),
@@ -236,7 +316,8 @@ mod tests {
             }),
             _ => Ok(()),
         };
-        line.options.parse(machine, &check).map_err(|it| it.to_string())
+        let checks = Checks { filter: &check, cgroup: &cgroup };
+        line.options.parse(machine, checks).map_err(|it| it.to_string())
     }
 
     #[test]
@@ -274,6 +355,41 @@ mod tests {
 
     #[test]
     fn without_events_there_are_the_usual_ones() {
-        assert_eq!(parsed(&["ls"]), Ok(Events::Default));
+        assert_eq!(parsed(&["ls"]), Ok(Events::Default { cgroup: None }));
+    }
+
+    /// The cgroups of the events, in their order.
+    #[track_caller]
+    fn check_cgroups(words: &[&str], want: &[Option<&str>]) {
+        let events = match parsed(words).unwrap() {
+            Events::Named(events) => events.into_iter().map(|it| it.cgroup).collect(),
+            Events::Default { cgroup } => vec![cgroup],
+        };
+        let want: Vec<_> = want.iter().map(|it| it.map(PathBuf::from)).collect();
+        assert_eq!(events, want, "{words:?}");
+    }
+
+    #[test]
+    fn the_nth_cgroup_is_the_nth_events_and_the_only_one_is_everyones() {
+        let (a, b) = (Some("/cg/a"), Some("/cg/b"));
+        check_cgroups(&["-e", "cs,faults", "-G", "a"], &[a, a]);
+        check_cgroups(&["-e", "cs,faults", "-G", "a,b"], &[a, b]);
+        check_cgroups(&["-e", "cs,faults", "-G", ",b"], &[None, b]);
+        check_cgroups(&["-e", "cs,faults", "-G", "a,"], &[a, None]);
+        check_cgroups(&["-e", "cs,faults", "-G", ""], &[None, None]);
+        check_cgroups(&["-e", "cs,faults", "-G", "a", "-G", "b"], &[a, b]);
+        check_cgroups(&["-e", "cs", "-G", "a", "-e", "faults"], &[a, None]);
+        check_cgroups(&["-e", "cs", "-G", "a", "-e", "faults", "-G", "b"], &[a, b]);
+        check_cgroups(&["-G", "a", "-e", "cs,faults"], &[a, a]);
+        check_cgroups(&["--cgroup", "a"], &[a]);
+    }
+
+    #[test]
+    fn a_cgroup_that_has_no_event_or_is_not_there_is_refused() {
+        assert_eq!(
+            parsed(&["-e", "cs", "-G", "a,,b"]).unwrap_err(),
+            "error: the cgroup `b` has no event that it is for\n  because: it is number 3, and there are fewer events"
+        );
+        assert!(parsed(&["-e", "cs", "-G", "bad"]).is_err());
     }
 }

@@ -56,6 +56,10 @@ pub(super) struct Args {
     rate: RateOptions,
     #[command(flatten)]
     chains: ChainOptions,
+    /// Take all times from this clock: `monotonic`, `monotonic_raw`, `realtime`, `boottime` or
+    /// `tai`, or its number.
+    #[arg(short = 'k', long, value_name = "CLOCK", value_parser = values::clock)]
+    clockid: Option<i32>,
     /// The size of each ring: a number of pages, or bytes with `K`, `M` or `G`.
     #[arg(short = 'm', long, value_name = "PAGES|SIZE")]
     mmap_pages: Option<String>,
@@ -207,6 +211,14 @@ fn not_recorded(
 }
 
 fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
+    let mut overridden = Vec::new();
+    let target = args.target.target(!args.command.is_empty(), &mut overridden)?;
+    if !args.quiet {
+        for it in &overridden {
+            message::warn(it);
+        }
+    }
+    let events = args.events.events(&target)?;
     let mut command = Vec::with_capacity(args.command.len());
     for word in &args.command {
         // The system itself cannot hand over an argument with a zero.
@@ -214,14 +226,16 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         command.push(word.map_err(|it| Failure::because("cannot run the command", &it))?);
     }
     Ok(Config {
-        target: args.target.target(!args.command.is_empty())?,
         command,
-        events: args.events.events()?,
+        events,
         rate: args.rate.rate(settings)?,
         call_graph: args.chains.call_chains()?,
         contents: args.sample.contents()?,
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
-        inherit: args.target.inherit(),
+        ring_per: args.target.ring_per(&target),
+        clock: args.clockid,
+        inherit: args.target.inherit(&target),
+        target,
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: args.delay.clone().unwrap_or(Delay::None),

@@ -53,6 +53,29 @@ pub(super) fn control(text: &str) -> Result<ControlBy, String> {
     Ok(ControlBy { commands: place(commands)?, answers: answers.map(place).transpose()? })
 }
 
+/// The clocks that the kernel takes times of records from, with perf's names for them.
+const CLOCKS: [(i32, &[&str]); 5] = [
+    (libc::CLOCK_MONOTONIC, &["monotonic", "mono"]),
+    (libc::CLOCK_MONOTONIC_RAW, &["monotonic_raw", "raw"]),
+    (libc::CLOCK_REALTIME, &["realtime", "real"]),
+    (libc::CLOCK_BOOTTIME, &["boottime", "boot"]),
+    (libc::CLOCK_TAI, &["tai"]),
+];
+
+/// `-k`: a clock by name, with `CLOCK_` before it or without, or by number.
+///
+/// Source: `perf_event_set_clock()` in `kernel/events/core.c`; `tools/perf/util/clockid.c`.
+pub(super) fn clock(text: &str) -> Result<i32, String> {
+    let lower = text.to_ascii_lowercase();
+    let name = lower.strip_prefix("clock_").unwrap_or(&lower);
+    let number = text.parse::<i32>().ok();
+    let is_it = |it: &&(i32, &[&str])| it.1.contains(&name) || number == Some(it.0);
+    CLOCKS.iter().find(is_it).map(|it| it.0).ok_or_else(|| {
+        let names: Vec<_> = CLOCKS.iter().filter_map(|it| it.1.first().copied()).collect();
+        format!("`{text}` is no clock of records; there are: {}", names.join(" "))
+    })
+}
+
 /// A number of bytes, or of units of them: `B`, `K`, `M`, `G`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let bad = || format!("`{text}` is no size, as `512M`");
@@ -107,6 +130,21 @@ mod tests {
         for text in ["", "fd:", "fd:x", "fifo:", "fifo:a,", "pipe:1", "fd:-1"] {
             assert!(control(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_clock_has_a_name_or_a_number() {
+        for (text, want) in [("monotonic", 1), ("Mono", 1), ("CLOCK_TAI", 11), ("raw", 4), ("7", 7)]
+        {
+            assert_eq!(clock(text), Ok(want), "{text}");
+        }
+        assert_eq!((clock("real"), clock("0"), clock("boot")), (Ok(0), Ok(0), Ok(7)));
+        assert_eq!(
+            clock("coarse").unwrap_err(),
+            "`coarse` is no clock of records; there are: monotonic monotonic_raw realtime boottime \
+             tai"
+        );
+        assert!(clock("2").is_err() && clock("").is_err() && clock("clock_").is_err());
     }
 
     #[test]

@@ -34,6 +34,8 @@ mod terms;
 mod testing;
 mod tracepoint;
 
+use std::path::PathBuf;
+
 use crate::perfdata::Attr;
 use crate::units::Cpu;
 
@@ -79,6 +81,8 @@ pub struct Event {
     pub cpus: Option<Vec<Cpu>>,
     /// The place in a file that it is a probe at.
     pub probe: Option<Probe>,
+    /// The folder of the cgroup whose tasks alone it watches.
+    pub cgroup: Option<PathBuf>,
     /// Of a tracepoint, what lets its events through.
     pub filters: Filters,
 }
@@ -94,6 +98,7 @@ impl Event {
             place: Place::Alone,
             cpus: None,
             probe: None,
+            cgroup: None,
             filters: Filters::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! The cgroups by which the kernel tells tasks apart in samples.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -20,6 +21,39 @@ pub struct Cgroup {
 pub fn all() -> Vec<Cgroup> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mount_point(&mounts).map(|it| below(&it)).unwrap_or_default()
+}
+
+/// The folder of the cgroup `name` below the mount; with a slash before it or without.
+///
+/// # Errors
+///
+/// [`Missing`], with where it was looked for.
+pub fn find(name: &str) -> Result<PathBuf, Missing> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mount = mount_point(&mounts).ok_or(Missing::Mount)?;
+    let path = mount.join(name.trim_start_matches('/'));
+    match fs::metadata(&path) {
+        Ok(it) if it.is_dir() => Ok(path),
+        Ok(_) => Err(Missing::Cgroup { path, source: io::ErrorKind::NotADirectory.into() }),
+        Err(source) => Err(Missing::Cgroup { path, source }),
+    }
+}
+
+/// Why there is no such cgroup.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// Nothing is mounted.
+    #[error("no hierarchy of cgroups that events know is mounted")]
+    Mount,
+    /// It is not there.
+    #[error("cannot look at `{}`", path.display())]
+    Cgroup {
+        /// Where it would be.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// Where the hierarchy of `perf_event` is mounted: one of its own (version 1), else the common one.

@@ -11,6 +11,7 @@ use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::Pid;
 use crate::units::Tid;
+use crate::units::UserId;
 
 /// A thread that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +93,32 @@ pub fn process_of(tid: Tid) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let tgid = status.lines().find_map(|it| it.strip_prefix("Tgid:"))?;
     tgid.trim().parse().ok().map(Pid)
+}
+
+/// The threads that act for `user`, with their processes, in the order of these.
+///
+/// A thread that comes while we look may be missing, and one that is listed may be gone by now:
+/// nothing tells all of them at one moment.
+pub fn of_user(user: UserId) -> Vec<(Pid, Tid)> {
+    let mut found = Vec::new();
+    for pid in all() {
+        found.extend(threads(pid).into_iter().filter_map(|tid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+            (acts_for(&status)? == user && !is_dead(&status)).then_some((pid, tid))
+        }));
+    }
+    found
+}
+
+/// The effective user of a thread, by its `status`: `Uid:`, real, effective, saved, of files.
+fn acts_for(status: &str) -> Option<UserId> {
+    let ids = status.lines().find_map(|it| it.strip_prefix("Uid:"))?;
+    ids.split_ascii_whitespace().nth(1)?.parse().ok().map(UserId)
+}
+
+fn is_dead(status: &str) -> bool {
+    let state = status.lines().find_map(|it| it.strip_prefix("State:")).unwrap_or_default();
+    matches!(state.trim_start().chars().next(), Some('Z' | 'X'))
 }
 
 /// A thread of `pid`, or `None` where it is gone.
@@ -250,6 +277,14 @@ mod tests {
         let dead = parse_stat(Pid(2), Tid(2), b"2 (x) Z 1 0 0 0 -1 4228172 0").unwrap();
         assert!(!dead.is_kernel_thread && dead.is_zombie);
         assert_eq!(parse_stat(Pid(2), Tid(2), b"2 (x) Z"), None);
+    }
+
+    #[test]
+    fn a_thread_is_its_effective_users() {
+        let status = "Name:\tx\nState:\tS (sleeping)\nUid:\t1000\t33\t34\t35\n";
+        assert_eq!(acts_for(status), Some(UserId(33)));
+        assert!(!is_dead(status) && is_dead("State:\tZ (zombie)\n"));
+        assert_eq!(acts_for("Name:\tx\n"), None);
     }
 
     #[track_caller]

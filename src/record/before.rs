@@ -16,6 +16,7 @@ use crate::units::Tid;
 
 use super::called::Called;
 use super::config::FollowBpf;
+use super::config::RingPer;
 use super::config::Target;
 use super::note::Note;
 use super::plan::Request;
@@ -51,10 +52,11 @@ impl Session<'_> {
             synth.module(&module);
         }
         synth.threads(&who.threads);
-        synth.cpus(match &who.watch {
-            Watch::Cpus(cpus) => cpus,
-            Watch::Threads(_) => &request.online,
-        });
+        match &who.watch {
+            Watch::Cpus(cpus) => synth.cpus(cpus),
+            Watch::Threads(_) if request.ring_per == RingPer::Thread => synth.no_cpu(),
+            Watch::Threads(_) => synth.cpus(&request.online),
+        }
         self.describe_programs(&mut synth, symbols);
         synth.cgroups();
         self.drain_early();

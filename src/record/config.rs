@@ -12,6 +12,7 @@ use crate::perfdata::SampleType;
 use crate::units::Cpu;
 use crate::units::Pid;
 use crate::units::Tid;
+use crate::units::UserId;
 
 use super::control::ControlBy;
 
@@ -33,6 +34,10 @@ pub struct Config {
     pub contents: Contents,
     /// How large the rings are.
     pub ring: RingSize,
+    /// Whose rings they are.
+    pub ring_per: RingPer,
+    /// The clock of all times, as `clock_gettime(2)` numbers them; `None` for the kernel's own.
+    pub clock: Option<i32>,
     /// Whether children of the watched tasks are watched too.
     pub inherit: Inherit,
     /// Whether to keep up with BPF programs.
@@ -66,6 +71,8 @@ pub enum Target {
     Processes(Vec<Pid>),
     /// These threads.
     Threads(Vec<Tid>),
+    /// The threads that this user has when the recording begins, and what they start.
+    User(UserId),
 }
 
 impl Target {
@@ -79,7 +86,10 @@ impl Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Events {
     /// Cycles, or the clock that takes their place where the machine does not count them.
-    Default,
+    Default {
+        /// The folder of the cgroup whose tasks alone are watched.
+        cgroup: Option<PathBuf>,
+    },
     /// These.
     Named(Vec<Event>),
 }
@@ -121,6 +131,15 @@ pub enum RingSize {
     Fitted,
     /// So many bytes, a power of two of pages.
     Bytes(usize),
+}
+
+/// What has a ring of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingPer {
+    /// Each CPU: what is watched is watched on each of them.
+    Cpu,
+    /// Each thread that is watched, wherever it runs; what it starts is not watched.
+    Thread,
 }
 
 /// Whether children are watched too.

@@ -17,6 +17,7 @@
 mod before;
 mod called;
 mod catch;
+mod clock;
 mod config;
 mod control;
 mod describe;
@@ -58,6 +59,7 @@ pub use config::FollowBpf;
 pub use config::Inherit;
 pub use config::Output;
 pub use config::Rate;
+pub use config::RingPer;
 pub use config::RingSize;
 pub use config::Target;
 pub use control::ControlBy;

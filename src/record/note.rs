@@ -102,7 +102,7 @@ impl fmt::Display for Note {
             Self::CpuOffline { cpu } => write!(f, "CPU {cpu} is offline and left out"),
             Self::SmallerRings { wanted, taken } => write!(
                 f,
-                "rings of {wanted} bytes a CPU exceed what may be locked; using {taken} bytes"
+                "rings of {wanted} bytes each exceed what may be locked; using {taken} bytes"
             ),
             Self::LowerRate { wanted, taken } => write!(
                 f,

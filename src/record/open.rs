@@ -10,6 +10,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 
 use nix::errno::Errno;
 
@@ -39,15 +43,24 @@ pub(super) trait Opener {
     /// What stands for an open event.
     type Fd;
 
-    /// Opens the event of an encoded attribute, in the group of `leader`, as a probe of the file
-    /// at `path`.
+    /// Opens the event of an encoded attribute.
     fn open(
         &mut self,
         attr: &[u8],
         target: Target,
-        leader: Option<&Self::Fd>,
-        path: Option<&CStr>,
+        with: With<'_, Self::Fd>,
     ) -> Result<Self::Fd, Errno>;
+}
+
+/// What an event is opened with beside its attribute.
+#[derive(Debug)]
+pub(super) struct With<'a, Fd> {
+    /// The event whose group it joins.
+    pub(super) leader: Option<&'a Fd>,
+    /// The file that it is a probe of.
+    pub(super) path: Option<&'a CStr>,
+    /// The folder of the cgroup whose tasks alone it watches.
+    pub(super) cgroup: Option<&'a Path>,
 }
 
 /// The running kernel.
@@ -61,10 +74,12 @@ impl Opener for Kernel {
         &mut self,
         attr: &[u8],
         target: Target,
-        leader: Option<&EventFd>,
-        path: Option<&CStr>,
+        With { leader, path, cgroup }: With<'_, EventFd>,
     ) -> Result<EventFd, Errno> {
-        EventFd::open_with(attr, target, Extra { leader, path })
+        let errno = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
+        let cgroup = cgroup.map(File::open).transpose().map_err(errno)?;
+        let cgroup = cgroup.as_ref().map(AsFd::as_fd);
+        EventFd::open_with(attr, target, Extra { leader, path, cgroup })
     }
 }
 
@@ -254,8 +269,8 @@ impl<O: Opener> Ladder<'_, O> {
         planned: Planned,
         leader: Option<&Opened<O::Fd>>,
     ) -> Result<Opened<O::Fd>, OpenError> {
-        let Planned { role, mut name, mut attr, mut precision, targets, place, probe, filters } =
-            planned;
+        let Planned { role, mut name, mut attr, mut precision, targets, .. } = planned;
+        let Planned { place, probe, cgroup, filters, .. } = planned;
         let (wanted, was) = (name.clone(), attr);
         if probe.is_some() {
             // At each fork the kernel would look for the path at the same address of another
@@ -274,8 +289,8 @@ impl<O: Opener> Ladder<'_, O> {
                 // Its leader's target is gone.
                 continue;
             }
-            let path = probe.as_deref();
-            let mut event = Attempt { role, name, attr, precision, target, leader, path };
+            let (path, cgroup) = (probe.as_deref(), cgroup.as_deref());
+            let mut event = Attempt { role, name, attr, precision, target, leader, path, cgroup };
             let fd = self.open_one(&mut event)?;
             Attempt { name, attr, precision, .. } = event;
             instances.extend(fd.map(|fd| (target, fd)));
@@ -344,7 +359,8 @@ impl<O: Opener> Ladder<'_, O> {
     ) -> Result<O::Fd, Errno> {
         let mut bytes = Vec::new();
         attr.encode(attr.needed_size(), &mut bytes);
-        self.opener.open(&bytes, target, event.leader, event.path)
+        let &Attempt { leader, path, cgroup, .. } = event;
+        self.opener.open(&bytes, target, With { leader, path, cgroup })
     }
 
     /// How the same event could be opened: the kernel says no to all at once, and not why.
@@ -358,7 +374,17 @@ impl<O: Opener> Ladder<'_, O> {
                 return Some(Remedy::Without(*field));
             }
         }
-        let Target::TaskOnCpu(_, cpu) = event.target else { return None };
+        if wanted.flags.contains(AttrFlags::USE_CLOCKID) {
+            let attr = Attr { clockid: libc::CLOCK_MONOTONIC, ..*wanted };
+            if attr.clockid != wanted.clockid && self.ask(event, &attr, event.target).is_ok() {
+                return Some(Remedy::OnSteadyClock);
+            }
+        }
+        let cpu = match event.target {
+            Target::TaskOnCpu(_, cpu) => cpu,
+            Target::Task(_) => Cpu(0),
+            Target::Cpu(_) => return None,
+        };
         let of_tasks = AttrFlags::INHERIT | AttrFlags::ENABLE_ON_EXEC;
         let attr = Attr { flags: wanted.flags - of_tasks, ..*wanted };
         let alone = Attempt { leader: None, name: event.name.clone(), ..*event };
@@ -428,6 +454,7 @@ struct Attempt<'a, Fd> {
     target: Target,
     leader: Option<&'a Fd>,
     path: Option<&'a CStr>,
+    cgroup: Option<&'a Path>,
 }
 
 impl<Fd> Attempt<'_, Fd> {

@@ -3,6 +3,7 @@
 //! ```text
 //!                 sampling events            who sees mmap, comm, task     who sees BPF programs
 //! workload, -p    a task on each CPU         the first sampling event      a dummy on each CPU
+//!   per thread    a task wherever it runs    likewise                      a dummy on each CPU
 //!   with delay    likewise, on later         a dummy of the task's own     a dummy on each CPU
 //! -a, -C          each CPU                   a dummy on each CPU           the same dummy
 //! ```
@@ -11,6 +12,7 @@
 //! event asks for one kind of side record, else each came twice.
 
 use std::ffi::CString;
+use std::path::PathBuf;
 
 use crate::events;
 use crate::events::CallChains;
@@ -31,6 +33,7 @@ use super::config::Contents;
 use super::config::FollowBpf;
 use super::config::Inherit;
 use super::config::Rate;
+use super::config::RingPer;
 use super::rings;
 
 /// What the plan depends on, of all that was asked for.
@@ -43,6 +46,9 @@ pub(super) struct Request {
     pub(super) call_graph: CallChains,
     pub(super) contents: Contents,
     pub(super) inherit: Inherit,
+    pub(super) ring_per: RingPer,
+    /// The clock of all times, if not the kernel's own.
+    pub(super) clock: Option<i32>,
     pub(super) bpf: FollowBpf,
     pub(super) online: Vec<Cpu>,
     /// How many unread bytes in a ring wake the recorder.
@@ -94,6 +100,8 @@ pub(super) struct Planned {
     pub(super) place: Place,
     /// The file that it is a probe in.
     pub(super) probe: Option<CString>,
+    /// The folder of the cgroup whose tasks alone it watches.
+    pub(super) cgroup: Option<PathBuf>,
     pub(super) filters: Filters,
 }
 
@@ -114,7 +122,7 @@ pub(super) const OF_PROGRAMS: AttrFlags = AttrFlags::KSYMBOL.union(AttrFlags::BP
 
 /// The events to open, in the order in which they stand in the file: sampling events first.
 pub(super) fn plan(request: &Request) -> Vec<Planned> {
-    let targets = targets(&request.watch, &request.online);
+    let targets = targets(request);
     let is_cpus = matches!(request.watch, Watch::Cpus(_));
     let samples_kernel =
         request.events.iter().any(|it| !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
@@ -154,6 +162,7 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
             place: event.place.clone(),
             // A path with a zero leads nowhere, and the kernel says so of an empty one.
             probe: event.probe.as_ref().map(|it| CString::new(&*it.path).unwrap_or_default()),
+            cgroup: event.cgroup.clone(),
             filters: event.filters.clone(),
         });
     }
@@ -168,7 +177,7 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     }
     if has_tasks {
         let mut attr = dummy(common, of_tasks, request);
-        if request.inherit == Inherit::Yes {
+        if request.inherit == Inherit::Yes && request.ring_per == RingPer::Cpu {
             attr.flags |= AttrFlags::INHERIT;
         }
         if request.start == Start::AfterExec {
@@ -187,6 +196,11 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     for it in &mut plan {
         it.attr.flags |= AttrFlags::WATERMARK;
         it.attr.wakeup = request.wakeup_bytes;
+        // One clock for all, since they share rings and order.
+        if let Some(clock) = request.clock {
+            it.attr.flags |= AttrFlags::USE_CLOCKID;
+            it.attr.clockid = clock;
+        }
     }
     plan
 }
@@ -203,13 +217,16 @@ pub(super) fn without_system(plan: &mut Vec<Planned>) {
     }
 }
 
-fn targets(watch: &Watch, online: &[Cpu]) -> Vec<perf_event::Target> {
-    match watch {
+fn targets(request: &Request) -> Vec<perf_event::Target> {
+    match &request.watch {
         Watch::Cpus(cpus) => cpus.iter().copied().map(perf_event::Target::Cpu).collect(),
+        Watch::Threads(tids) if request.ring_per == RingPer::Thread => {
+            tids.iter().copied().map(perf_event::Target::Task).collect()
+        }
         Watch::Threads(tids) => {
             let on_each_cpu =
                 |&cpu: &Cpu| tids.iter().map(move |&tid| perf_event::Target::TaskOnCpu(tid, cpu));
-            online.iter().flat_map(on_each_cpu).collect()
+            request.online.iter().flat_map(on_each_cpu).collect()
         }
     }
 }
@@ -260,6 +277,8 @@ fn sampling(event: &Event, common: SampleType, leader: Option<&Attr>, request: &
     attr.sample_max_stack = terms.max_stack.unwrap_or(0);
     call_chains(terms.call_chains.unwrap_or(request.call_graph), &mut attr);
     let inherits = terms.is_inherited.unwrap_or(request.inherit == Inherit::Yes);
+    // The kernel maps no ring for an event that is of no CPU and goes on in children.
+    let inherits = inherits && request.ring_per == RingPer::Cpu;
     if matches!(request.watch, Watch::Threads(_)) {
         attr.flags.set(AttrFlags::INHERIT, inherits);
         let is_at_exec = request.start == Start::AtExec && leader.is_none();
@@ -338,6 +357,7 @@ fn planned_dummy(role: Role, attr: Attr, targets: Vec<perf_event::Target>) -> Pl
         targets,
         place: Place::Alone,
         probe: None,
+        cgroup: None,
         filters: Filters::default(),
     }
 }
@@ -355,6 +375,8 @@ mod tests {
             call_graph: CallChains::None,
             contents: Contents::default(),
             inherit: Inherit::Yes,
+            ring_per: RingPer::Cpu,
+            clock: None,
             bpf: FollowBpf::Yes,
             online: vec![Cpu(0), Cpu(2)],
             wakeup_bytes: 4096,
@@ -560,5 +582,38 @@ mod tests {
         let plan = plan(&request);
         assert_eq!(plan[0].targets, [perf_event::Target::Cpu(Cpu(2))]);
         assert_eq!(plan[1].targets.len(), 2);
+    }
+
+    #[test]
+    fn with_a_ring_per_thread_events_are_of_no_cpu_and_of_no_child() {
+        let mut request = request(Watch::Threads(vec![Tid(7), Tid(8)]), Start::WhenToldLater);
+        request.ring_per = RingPer::Thread;
+        request.events[0].terms.is_inherited = Some(true);
+        let plan = plan(&request);
+        let of_tasks = [perf_event::Target::Task(Tid(7)), perf_event::Target::Task(Tid(8))];
+        for it in plan.iter().filter(|it| it.role != Role::System) {
+            assert_eq!(it.targets, of_tasks);
+            assert!(!it.attr.flags.contains(AttrFlags::INHERIT));
+        }
+        assert_eq!((plan.len(), plan[2].targets.len()), (3, 2));
+    }
+
+    #[test]
+    fn all_events_have_the_clock_that_was_asked_for() {
+        let mut request = request(Watch::Threads(vec![Tid(7)]), Start::WhenToldLater);
+        request.clock = Some(7);
+        for it in plan(&request) {
+            assert_eq!(it.attr.clockid, 7);
+            assert!(it.attr.flags.contains(AttrFlags::USE_CLOCKID));
+        }
+    }
+
+    #[test]
+    fn a_cgroup_is_its_events_alone() {
+        let mut request = request(Watch::Cpus(vec![Cpu(0)]), Start::WhenTold);
+        request.events[0].cgroup = Some(PathBuf::from("/cg/a"));
+        let plan = plan(&request);
+        assert_eq!(plan[0].cgroup, Some(PathBuf::from("/cg/a")));
+        assert_eq!((plan[1].role, plan[1].cgroup.as_ref()), (Role::System, None));
     }
 }

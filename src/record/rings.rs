@@ -1,4 +1,4 @@
-//! One ring a CPU, into which all events of that CPU write.
+//! One ring a CPU, into which all events of that CPU write, or one a thread.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use crate::sys::perf_event::Target;
 use crate::sys::ring::Ring;
 use crate::sys::ring::page_len;
 use crate::units::Cpu;
+use crate::units::Tid;
 
 use super::config::RingSize;
 use super::note::Note;
@@ -64,7 +65,26 @@ pub(super) enum Failed {
 /// Rings for CPUs on which nothing is sampled, in bytes: they carry programs that come and go.
 const SIDE_RING: usize = 64 << 10;
 
-/// Maps a ring for each CPU and sends all its events there.
+/// What a ring is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// A CPU, whoever runs there.
+    Cpu(Cpu),
+    /// A thread, wherever it runs.
+    Thread(Tid),
+}
+
+impl Of {
+    fn target(target: Target) -> Self {
+        match target {
+            Target::Cpu(cpu) | Target::TaskOnCpu(_, cpu) => Self::Cpu(cpu),
+            Target::Task(tid) => Self::Thread(tid),
+        }
+    }
+}
+
+/// Maps a ring for each CPU and each thread that is watched wherever it runs, and sends all its
+/// events there.
 pub(super) fn map(
     opened: &[Opened<EventFd>],
     size: RingSize,
@@ -72,10 +92,10 @@ pub(super) fn map(
     notes: &mut Vec<Note>,
 ) -> Result<Vec<CpuRing>, Failed> {
     let wanted = wanted(size, settings);
-    let by_cpu = writers(opened);
+    let writers = writers(opened);
     let mut ring_bytes = wanted;
     loop {
-        match map_all(opened, &by_cpu, ring_bytes) {
+        match map_all(opened, &writers, ring_bytes) {
             Ok(rings) => {
                 tracing::debug!(ring_bytes, "rings");
                 if ring_bytes != wanted {
@@ -85,7 +105,7 @@ pub(super) fn map(
             }
             Err(Refused { errno: Errno::EPERM | Errno::ENOMEM, .. }) => {
                 if size != RingSize::Fitted || ring_bytes <= page_len() {
-                    return Err(Failed::TooLarge { ring_bytes, n_rings: by_cpu.len() });
+                    return Err(Failed::TooLarge { ring_bytes, n_rings: writers.len() });
                 }
                 ring_bytes /= 2;
             }
@@ -119,24 +139,23 @@ fn fitted(mlock_kb: Option<u64>, page_len: usize) -> usize {
     (pages / 2 + 1).next_power_of_two() * page_len
 }
 
-/// By CPU, the events that write there: those of all tasks last, since they never end.
-fn writers(opened: &[Opened<EventFd>]) -> BTreeMap<Cpu, Vec<(usize, usize)>> {
-    let mut by_cpu: BTreeMap<Cpu, Vec<(usize, usize)>> = BTreeMap::new();
+/// By ring, the events that write there: those of all tasks last, since they never end.
+fn writers<Fd>(opened: &[Opened<Fd>]) -> BTreeMap<Of, Vec<(usize, usize)>> {
+    let mut by_ring: BTreeMap<Of, Vec<(usize, usize)>> = BTreeMap::new();
     for is_last in [false, true] {
         for (event, it) in opened.iter().enumerate() {
             if (it.role == Role::System) != is_last {
                 continue;
             }
             for (instance, (target, _)) in it.instances.iter().enumerate() {
-                if let Some(cpu) = cpu_of(*target) {
-                    by_cpu.entry(cpu).or_default().push((event, instance));
-                }
+                by_ring.entry(Of::target(*target)).or_default().push((event, instance));
             }
         }
     }
-    by_cpu
+    by_ring
 }
 
+/// The CPU that a target is bound to, if it is.
 pub(super) fn cpu_of(target: Target) -> Option<Cpu> {
     match target {
         Target::Cpu(cpu) | Target::TaskOnCpu(_, cpu) => Some(cpu),
@@ -146,13 +165,13 @@ pub(super) fn cpu_of(target: Target) -> Option<Cpu> {
 
 fn map_all(
     opened: &[Opened<EventFd>],
-    by_cpu: &BTreeMap<Cpu, Vec<(usize, usize)>>,
+    by_ring: &BTreeMap<Of, Vec<(usize, usize)>>,
     ring_bytes: usize,
 ) -> Result<Vec<CpuRing>, Refused> {
     let fd =
         |&(event, instance): &(usize, usize)| Some(&opened.get(event)?.instances.get(instance)?.1);
-    let mut rings = Vec::with_capacity(by_cpu.len());
-    for writers in by_cpu.values() {
+    let mut rings = Vec::with_capacity(by_ring.len());
+    for writers in by_ring.values() {
         let Some(owner) = writers.last().and_then(fd) else { continue };
         let is_sampled =
             writers.iter().any(|it| opened.get(it.0).is_some_and(|it| it.role == Role::Sampling));

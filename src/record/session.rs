@@ -41,6 +41,7 @@ use crate::sys::spawn::Workload;
 use super::Error;
 use super::Summary;
 use super::called::Called;
+use super::clock;
 use super::config;
 use super::config::Config;
 use super::config::CountRuns;
@@ -176,6 +177,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.facts = facts::gather();
     session.facts.extend(config.compression.map(describe::compression));
     session.facts.extend(groups);
+    session.facts.extend(config.clock.and_then(clock::features).into_iter().flatten());
     session.drain_early();
     if follows {
         session.programs = walk(&mut notes);
@@ -236,7 +238,7 @@ fn open(
         Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
         Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
     });
-    let instead = (config.events == Events::Default).then_some(&instead);
+    let instead = matches!(config.events, Events::Default { .. }).then_some(&instead);
     let opened = open::open_all(&mut open::Kernel, plan::plan(request), instead, notes)?;
     let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
     if sampling.all(|it| it.instances.is_empty()) {
@@ -564,15 +566,16 @@ impl Session<'_> {
     pub(super) fn id_entries(&self) -> Vec<IdEntry> {
         let mut entries = Vec::new();
         for (event, known) in self.opened.iter().zip(&self.events) {
-            for ((target, _), &id) in event.instances.iter().zip(&known.ids) {
+            for (n, ((target, _), &id)) in (0..).zip(event.instances.iter().zip(&known.ids)) {
                 let tid = match *target {
                     perf_event::Target::TaskOnCpu(tid, _) | perf_event::Target::Task(tid) => {
                         Some(tid)
                     }
                     perf_event::Target::Cpu(_) => None,
                 };
-                let cpu = rings::cpu_of(*target).unwrap_or_default();
-                entries.push(IdEntry { id, cpu, tid });
+                let cpu = rings::cpu_of(*target);
+                let ring_idx = cpu.map_or(n, |it| u64::from(it.0));
+                entries.push(IdEntry { id, ring_idx, cpu, tid });
             }
         }
         entries

@@ -73,7 +73,9 @@ pub(super) struct Synth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdEntry {
     pub(super) id: u64,
-    pub(super) cpu: Cpu,
+    /// The number of its ring among those of its event.
+    pub(super) ring_idx: u64,
+    pub(super) cpu: Option<Cpu>,
     pub(super) tid: Option<Tid>,
 }
 
@@ -115,8 +117,8 @@ impl Synth {
             let mut words = Vec::with_capacity(entries.len() * 32);
             for it in entries {
                 let tid = it.tid.map_or(u64::MAX, |tid| u64::from(tid.0.cast_unsigned()));
-                let cpu = u64::from(it.cpu.0);
-                words.extend([it.id, cpu, cpu, tid].iter().flat_map(|it| it.to_ne_bytes()));
+                let cpu = it.cpu.map_or(u64::MAX, |cpu| u64::from(cpu.0));
+                words.extend([it.id, it.ring_idx, cpu, tid].iter().flat_map(|it| it.to_ne_bytes()));
             }
             let words = U64s::new(&words, Endian::NATIVE);
             let index = IdIndex { n: entries.len() as u64, words };
@@ -169,6 +171,11 @@ impl Synth {
             CpuMap::List(cpus.iter().map(number).collect())
         };
         self.user(RecordKind::CPU_MAP, UserRecord::CpuMap(map));
+    }
+
+    /// That no CPU was asked for, but threads wherever they run: -1.
+    pub(super) fn no_cpu(&mut self) {
+        self.user(RecordKind::CPU_MAP, UserRecord::CpuMap(CpuMap::List(vec![u16::MAX])));
     }
 
     /// A BPF program that was loaded before: its functions and its load.
@@ -475,7 +482,7 @@ mod tests {
 
     #[test]
     fn an_index_too_long_for_a_record_is_several() {
-        let entry = IdEntry { id: 5, cpu: Cpu(1), tid: None };
+        let entry = IdEntry { id: 5, ring_idx: 1, cpu: Some(Cpu(1)), tid: None };
         let mut synth = synth();
         synth.ids(&vec![entry; 2001]);
         let last = 8 + 8 + 32;

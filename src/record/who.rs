@@ -85,6 +85,19 @@ pub(super) fn find(
                 what: "process with such an id".to_owned(),
             }
         }
+        Target::User(user) => {
+            let tasks = process::of_user(*user);
+            let tids: Vec<_> = tasks.iter().map(|it| it.1).collect();
+            let mut pids: Vec<_> = tasks.iter().map(|it| it.0).collect();
+            pids.dedup();
+            Who {
+                watch: Watch::Threads(tids.clone()),
+                watched: Watched::processes(&pids),
+                processes: pids,
+                threads: tids,
+                what: format!("task of the user {user}"),
+            }
+        }
         Target::Threads(tids) => {
             let lives = |tid: &Tid| {
                 let task = process::process_of(*tid).and_then(|pid| process::task(pid, *tid));
@@ -123,7 +136,9 @@ pub(super) fn request(
         (_, true) => Start::WhenToldLater,
     };
     let mut events: Vec<Event> = match &config.events {
-        Events::Default => vec![events::default_event()],
+        Events::Default { cgroup } => {
+            vec![Event { cgroup: cgroup.clone(), ..events::default_event() }]
+        }
         Events::Named(events) => events.clone(),
     };
     let most = settings.perf_event_max_sample_rate.unwrap_or(u64::MAX);
@@ -145,6 +160,20 @@ pub(super) fn request(
     }
     let (call_graph, contents) = (config.call_graph, config.contents);
     let (inherit, bpf) = (config.inherit, config.bpf);
+    let (ring_per, clock) = (config.ring_per, config.clock);
     let wakeup_bytes = rings::wakeup_bytes(rings::wanted(config.ring, settings));
-    Request { events, watch, start, rate, call_graph, contents, inherit, bpf, online, wakeup_bytes }
+    Request {
+        events,
+        watch,
+        start,
+        rate,
+        call_graph,
+        contents,
+        inherit,
+        ring_per,
+        clock,
+        bpf,
+        online,
+        wakeup_bytes,
+    }
 }

@@ -73,6 +73,8 @@ pub enum Remedy {
     Without(SampleType),
     /// On CPUs, not on tasks.
     OnCpus,
+    /// With a clock that can be read anywhere.
+    OnSteadyClock,
 }
 
 /// The BPF programs that are attached to a tracepoint by events.
@@ -102,6 +104,8 @@ pub struct Extra<'a> {
     pub leader: Option<&'a EventFd>,
     /// The file that a probe of user space is in; `config1` points to it.
     pub path: Option<&'a CStr>,
+    /// The folder of the cgroup whose tasks alone are watched on a CPU.
+    pub cgroup: Option<BorrowedFd<'a>>,
 }
 
 /// Where `config1` stands in the attribute, in bytes.
@@ -132,8 +136,12 @@ impl EventFd {
         if !claimed.is_some_and(|size| 64 <= size && size as usize <= attr.len()) {
             return Err(Errno::E2BIG);
         }
-        let (pid, cpu) = target.arguments();
-        let flags = perf::bindings::PERF_FLAG_FD_CLOEXEC.into();
+        let (mut pid, cpu) = target.arguments();
+        let mut flags = perf::bindings::PERF_FLAG_FD_CLOEXEC.into();
+        if let Some(cgroup) = extra.cgroup {
+            pid = cgroup.as_raw_fd();
+            flags |= libc::c_ulong::from(perf::bindings::PERF_FLAG_PID_CGROUP);
+        }
         // The kernel writes its own size into `attr.size` when it refuses one with E2BIG.
         let mut own = attr.to_vec();
         if let (Some(path), Some(place)) = (extra.path, own.get_mut(CONFIG1)) {

@@ -21,7 +21,7 @@ use crate::stage::told;
 
 /// Name and attribute of each event that samples, without what the two recorders decide
 /// differently: where an id stands, when they are woken, and who tells of BPF programs.
-fn events_of(recording: &Path) -> Vec<(String, Attr)> {
+pub(crate) fn events_of(recording: &Path) -> Vec<(String, Attr)> {
     let file = File::open(recording).unwrap();
     let opened = Recording::open(&file).unwrap();
     let ours = AttrFlags::WATERMARK | AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT;
@@ -47,14 +47,14 @@ fn record_with_both(words: &[&str]) -> (tempfile::TempDir, PathBuf, PathBuf) {
 
 /// Checks that both open the same. What other tasks do meanwhile is not compared.
 #[track_caller]
-fn check_opened(words: &[&str]) {
+pub(crate) fn check_opened(words: &[&str]) {
     let (_scratch, ours, perfs) = record_with_both(words);
     assert_eq!(events_of(&ours), events_of(&perfs), "{words:?}");
 }
 
 /// Checks that both open the same, and print the same of what we recorded.
 #[track_caller]
-fn check(words: &[&str]) {
+pub(crate) fn check(words: &[&str]) {
     let Some(perf) = peer() else { return };
     let (_scratch, ours, perfs) = record_with_both(words);
     assert_eq!(events_of(&ours), events_of(&perfs), "{words:?}");

@@ -44,4 +44,6 @@ mod stage;
 #[cfg(test)]
 mod surroundings;
 #[cfg(test)]
+mod targets;
+#[cfg(test)]
 mod tracepoints;

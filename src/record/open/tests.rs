@@ -1,7 +1,5 @@
 //! Opening on kernels that say no.
 
-use std::ffi::CStr;
-
 use crate::events;
 use crate::events::CallChains;
 use crate::perfdata::Cursor;
@@ -13,6 +11,7 @@ use super::super::config::Contents;
 use super::super::config::FollowBpf;
 use super::super::config::Inherit;
 use super::super::config::Rate;
+use super::super::config::RingPer;
 use super::super::plan::Request;
 use super::super::plan::Start;
 use super::super::plan::Watch;
@@ -28,16 +27,10 @@ impl<F: Fn(&Attr, Target) -> Option<Errno>> Opener for Fake<F> {
     /// How many were asked for before.
     type Fd = usize;
 
-    fn open(
-        &mut self,
-        attr: &[u8],
-        target: Target,
-        leader: Option<&usize>,
-        _: Option<&CStr>,
-    ) -> Result<usize, Errno> {
+    fn open(&mut self, attr: &[u8], target: Target, with: With<'_, usize>) -> Result<usize, Errno> {
         let mut cursor = Cursor::new(attr, FileOffset(0), Endian::NATIVE);
         let attr = Attr::decode(&mut cursor).unwrap();
-        self.asked.push((attr, target, leader.copied()));
+        self.asked.push((attr, target, with.leader.copied()));
         let n = self.asked.len() - 1;
         (self.refuse)(&attr, target).map_or(Ok(n), Err)
     }
@@ -52,6 +45,8 @@ fn request(watch: Watch) -> Request {
         call_graph: CallChains::None,
         contents: Contents::default(),
         inherit: Inherit::Yes,
+        ring_per: RingPer::Cpu,
+        clock: None,
         bpf: FollowBpf::Yes,
         online: vec![Cpu(0), Cpu(1)],
         wakeup_bytes: 4096,
