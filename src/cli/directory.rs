@@ -127,8 +127,8 @@ pub(super) fn add(
     let path = header.parent().unwrap_or(header).display();
     let cannot_read = || format!("cannot read `{path}`");
     match recording.directory_version() {
-        // Of a recorder that was killed nothing says what it meant to write.
-        None if recording.is_unfinished => {}
+        // A recorder that was killed has not said what it meant to write.
+        None if recording.features.is_empty() => {}
         None | Some(0) => {
             if !records.is_empty() {
                 message::warn(&format!(

@@ -37,7 +37,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Record a command, processes, or the whole machine.
-    Record(record::Args),
+    Record(Box<record::Args>),
     /// Print where the samples of a recording fell.
     Report(report::Args),
     /// Print the samples of a recording one by one.

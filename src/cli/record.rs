@@ -26,6 +26,7 @@ use crate::record::FollowBpf;
 use crate::record::Output;
 use crate::record::RingSize;
 use crate::record::Summary;
+use crate::record::Threads;
 use crate::sys::ring::page_len;
 use crate::sys::spawn::Ended;
 
@@ -85,6 +86,18 @@ pub(super) struct Args {
     /// `ping` and `stop`, a line each; what is done is answered with `ack`.
     #[arg(long, value_name = "WHERE", value_parser = values::control)]
     control: Option<ControlBy>,
+    /// Write a directory, to which several threads drain the rings: one for each `cpu`, `core`, `package`
+    /// or `numa` node, or as masks say, `DRAINED/RUN_ON:DRAINED/RUN_ON:..` [default: cpu]
+    #[arg(
+        long,
+        value_name = "LAYOUT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "cpu",
+        value_parser = Threads::parse,
+        conflicts_with = "per_thread",
+    )]
+    threads: Option<Threads>,
     /// End once the file is so large: bytes, or with `B`, `K`, `M` or `G`.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,
@@ -151,7 +164,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         // Of a reader that went away nothing is said.
         let failure = Failure::because(what, error);
         return Err(match &config.output {
-            Output::File(path) if path.is_file() => {
+            Output::File(path) if path.is_file() || path.is_dir() => {
                 failure.hint("what was written before can be read: see `bpfperf report`")
             }
             _ => failure,
@@ -225,6 +238,12 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         let word = CString::new(word.clone().into_vec());
         command.push(word.map_err(|it| Failure::because("cannot run the command", &it))?);
     }
+    let stamp = if args.timestamp_filename { Stamp::Yes } else { Stamp::No };
+    let output = output::output(args.output.as_deref(), stamp)?;
+    if args.threads.is_some() && output == Output::Stdout {
+        let failure = Failure::new("several threads do not write to one pipe");
+        return Err(failure.hint("name a directory with `-o DIR`, or leave out `--threads`"));
+    }
     Ok(Config {
         command,
         events,
@@ -243,10 +262,8 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         max_bytes: args.max_size,
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         compression: args.compression_level,
-        output: output::output(
-            args.output.as_deref(),
-            if args.timestamp_filename { Stamp::Yes } else { Stamp::No },
-        )?,
+        threads: args.threads.clone(),
+        output,
     })
 }
 

@@ -14,6 +14,19 @@ pub struct BadList {
     pub text: String,
 }
 
+/// CPUs that share something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Nothing: each is alone.
+    Cpu,
+    /// A core.
+    Core,
+    /// A package, which is a socket.
+    Package,
+    /// The memory of a NUMA node.
+    Node,
+}
+
 /// The most CPUs that a list may name: the kernel's own limit is `CONFIG_NR_CPUS`, 8192.
 const MOST: u32 = 1 << 16;
 
@@ -60,6 +73,29 @@ pub fn parse_list(text: &str) -> Result<Vec<Cpu>, BadList> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(cpus)
+}
+
+/// The CPUs of the group that `cpu` is in, itself too; alone where the kernel does not say.
+pub fn beside(cpu: Cpu, group: Group) -> Vec<Cpu> {
+    let folder = format!("/sys/devices/system/cpu/cpu{}", cpu.0);
+    let found = match group {
+        Group::Cpu => None,
+        Group::Core => read(Path::new(&format!("{folder}/topology/core_cpus_list"))).ok(),
+        Group::Package => read(Path::new(&format!("{folder}/topology/package_cpus_list"))).ok(),
+        Group::Node => node(Path::new(&folder))
+            .and_then(|it| read(Path::new(&format!("/sys/devices/system/node/{it}/cpulist"))).ok()),
+    };
+    found.unwrap_or_else(|| vec![cpu])
+}
+
+/// The name of the NUMA node that the CPU of `folder` is in.
+fn node(folder: &Path) -> Option<String> {
+    let entries = folder.read_dir().ok()?.flatten();
+    let mut names = entries.filter_map(|it| it.file_name().into_string().ok());
+    names.find(|it| {
+        let number = it.strip_prefix("node");
+        number.is_some_and(|it| it.parse::<u32>().is_ok())
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<Cpu>, Error> {

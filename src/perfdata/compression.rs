@@ -85,9 +85,12 @@ impl Compressor {
 
     /// How many plain bytes became one, rounded to the nearest; 0 if there was none.
     pub fn ratio(&self) -> u32 {
-        let half = self.n_compressed.wrapping_shr(1);
-        let ratio = self.n_plain.saturating_add(half).checked_div(self.n_compressed);
-        ratio.map_or(0, |it| u32::try_from(it).unwrap_or(u32::MAX))
+        ratio(self.n_plain, self.n_compressed)
+    }
+
+    /// The plain bytes so far, and what became of them.
+    pub fn lens(&self) -> (u64, u64) {
+        (self.n_plain, self.n_compressed)
     }
 
     /// Appends whole records, `plain`, to `out` as compressed ones.
@@ -143,6 +146,13 @@ impl Compressor {
         let fits = Record::User(record).encode(self.kind, 0, &[], out);
         debug_assert!(fits.is_ok(), "a compressed record is shorter than 64 KiB");
     }
+}
+
+/// How many of `n_plain` bytes became one of `n_compressed`, rounded to the nearest; 0 if there was none.
+pub fn ratio(n_plain: u64, n_compressed: u64) -> u32 {
+    let half = n_compressed.wrapping_shr(1);
+    let ratio = n_plain.saturating_add(half).checked_div(n_compressed);
+    ratio.map_or(0, |it| u32::try_from(it).unwrap_or(u32::MAX))
 }
 
 /// What became of a compressed recording.

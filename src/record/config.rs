@@ -15,6 +15,7 @@ use crate::units::Tid;
 use crate::units::UserId;
 
 use super::control::ControlBy;
+use super::crews::Threads;
 
 /// What to record and how. There is no `Default`: the command line holds the defaults.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct Config {
     pub compression: Option<i32>,
     /// Where to.
     pub output: Output,
+    /// The threads that drain the rings, each to files of a directory; `None` for one file.
+    pub threads: Option<Threads>,
 }
 
 /// Whom to watch.

@@ -10,6 +10,7 @@ use crate::bpf::Programs;
 use crate::events::Place;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
+use crate::perfdata::compression;
 use crate::perfdata::private::Message;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Ended;
@@ -18,6 +19,7 @@ use crate::sys::spawn::Workload;
 use super::BpfGaps;
 use super::Summary;
 use super::describe;
+use super::drain::Drainers;
 use super::lost;
 use super::output::Output;
 use super::plan::Role;
@@ -49,7 +51,11 @@ impl Session<'_> {
         let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
         drop(self.counting.take());
         self.round(&mut output);
-        if let Some(ratio) = output.end_squeezing() {
+        let drained = self.drainers.take().map(Drainers::stop).unwrap_or_default();
+        self.tally.add(&drained.tally);
+        let (n_plain, n_compressed) = drained.plain_and_compressed;
+        let ratio = (n_plain != 0).then(|| compression::ratio(n_plain, n_compressed));
+        if let Some(ratio) = output.end_squeezing().or(ratio) {
             describe::note_ratio(&mut self.facts, ratio);
         }
         let mut synth =
@@ -94,9 +100,10 @@ impl Session<'_> {
         let len = output.len();
         let written = output.finish(describe::sections(&features));
         let (bytes, failed) = match written {
-            Ok(bytes) => (bytes, None),
-            Err(error) => (len, Some(error)),
+            Ok(bytes) => (bytes, drained.failed),
+            Err(error) => (len, drained.failed.or(Some(error))),
         };
+        let bytes = bytes + drained.len;
         // Where the disk is full the command is not to blame, and goes on; where nobody reads any
         // more, all of this was for that reader.
         let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);

@@ -128,6 +128,18 @@ impl Tally {
         Walked { good: at, overlong }
     }
 
+    /// Adds what came by elsewhere.
+    pub(super) fn add(&mut self, other: &Self) {
+        let Self { samples, lost, lost_samples, throttled, corrupt, first, last } = other;
+        self.samples += samples;
+        self.lost += lost;
+        self.lost_samples += lost_samples;
+        self.throttled += throttled;
+        self.corrupt += corrupt;
+        self.first = self.first.into_iter().chain(*first).min();
+        self.last = self.last.into_iter().chain(*last).max();
+    }
+
     /// All that was lost: records and samples.
     pub fn all_lost(&self) -> u64 {
         self.lost.max(self.lost_samples)

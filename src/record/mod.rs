@@ -20,7 +20,10 @@ mod catch;
 mod clock;
 mod config;
 mod control;
+mod crews;
 mod describe;
+mod directory;
+mod drain;
 mod filters;
 mod finish;
 mod functions;
@@ -63,6 +66,9 @@ pub use config::RingPer;
 pub use config::RingSize;
 pub use config::Target;
 pub use control::ControlBy;
+pub use crews::BadThreads;
+pub use crews::Mask;
+pub use crews::Threads;
 pub use filters::check_filter;
 pub use functions::FunctionsOfFiles;
 pub use hop::Tally;
@@ -75,6 +81,7 @@ use crate::perfdata::private::TracepointPrograms;
 use crate::sys::Refused;
 use crate::sys::perf_event::OpenError;
 use crate::sys::spawn::Ended;
+use crate::units::Cpu;
 
 /// Why there is no recording, or not the whole of it.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +99,19 @@ pub enum Error {
     /// None of the CPUs is online.
     #[error("none of the CPUs asked for is online")]
     NoCpu,
+    /// None of the CPUs of a thread's mask is online.
+    #[error("none of the CPUs {} of a thread is online", list(cpus))]
+    NoCpuOfThread {
+        /// The CPUs.
+        cpus: Vec<Cpu>,
+    },
+    /// The threads that drain the rings could not be started.
+    #[error("cannot start the threads that drain the rings")]
+    Threads {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// The rings exceed what may be locked.
     #[error("{n_rings} rings of {ring_bytes} bytes exceed the memory that may be locked")]
     RingsTooLarge {
@@ -153,6 +173,11 @@ pub enum Error {
     /// The machine did not say what is needed to begin.
     #[error(transparent)]
     Host(#[from] host::Error),
+}
+
+fn list(cpus: &[Cpu]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(|it| it.0.to_string()).collect();
+    cpus.join(",")
 }
 
 /// How a recording went.

@@ -23,15 +23,16 @@ use crate::perfdata::encode_features;
 use crate::units::FileOffset;
 
 use super::config;
+use super::directory;
 use super::squeeze::Squeezer;
 
 /// What is kept free for the features where the disk is full, in bytes.
-const RESERVE: usize = 16 << 10;
+pub(super) const RESERVE: usize = 16 << 10;
 /// The largest feature that is still written there, in bytes.
 const SMALL: usize = 4 << 10;
 
 /// How many files of killed recorders are passed over for the name of a new one.
-const MOST_LEFT: u32 = 1000;
+pub(super) const MOST_LEFT: u32 = 1000;
 
 /// An open output.
 #[derive(Debug)]
@@ -67,6 +68,12 @@ impl Output {
             config::Output::File(path) => create_file(path)?,
         };
         Ok(Self { place, len: 0, layout: None, failed: None, committing: None, squeezer: None })
+    }
+
+    /// The file with the header of a directory that is being written.
+    pub(super) fn of_directory(file: File, path: PathBuf) -> Self {
+        let place = Place::File { file, path, temporary: None };
+        Self { place, len: 0, layout: None, failed: None, committing: None, squeezer: None }
     }
 
     /// From now on compresses rounds.
@@ -161,6 +168,11 @@ impl Output {
         self.failed.as_ref()
     }
 
+    /// Writes no more, because of `error`.
+    pub(super) fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+    }
+
     /// The same, which is then forgotten.
     pub(super) fn take_failure(&mut self) -> Option<io::Error> {
         self.failed.take()
@@ -218,27 +230,35 @@ impl Output {
     /// Writes `records` behind all else; else says how many bytes were, and why not all.
     fn write_all(&mut self, records: &[IoSlice<'_>]) -> Result<(), (usize, io::Error)> {
         let (Place::File { file, .. } | Place::Stream(file)) = &mut self.place;
-        let mut slices: Vec<IoSlice<'_>> = records.to_vec();
-        let mut left = &mut slices[..];
-        IoSlice::advance_slices(&mut left, 0);
-        let mut written = 0;
-        while !left.is_empty() {
-            // More than IOV_MAX at once is refused.
-            let batch = left.len().min(1024);
-            let result = file.write_vectored(left.get(..batch).unwrap_or_default());
-            match result {
-                Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
-                Ok(n) => {
-                    written += n;
-                    IoSlice::advance_slices(&mut left, n);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err((written, error)),
-            }
-        }
-        self.len += written as u64;
+        self.len += write_all(file, records)? as u64;
         Ok(())
     }
+}
+
+/// Writes `records` to `file` and says how many bytes that were; else how many were, and why not all.
+pub(super) fn write_all(
+    file: &mut File,
+    records: &[IoSlice<'_>],
+) -> Result<usize, (usize, io::Error)> {
+    let mut slices: Vec<IoSlice<'_>> = records.to_vec();
+    let mut left = &mut slices[..];
+    IoSlice::advance_slices(&mut left, 0);
+    let mut written = 0;
+    while !left.is_empty() {
+        // More than IOV_MAX at once is refused.
+        let batch = left.len().min(1024);
+        let result = file.write_vectored(left.get(..batch).unwrap_or_default());
+        match result {
+            Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+            Ok(n) => {
+                written += n;
+                IoSlice::advance_slices(&mut left, n);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err((written, error)),
+        }
+    }
+    Ok(written)
 }
 
 /// Where `perf_file_header.data.size` stands.
@@ -254,17 +274,8 @@ impl Drop for Output {
 }
 
 fn put_in_place(temporary: &Path, path: &Path) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() != 0) {
-        fs::rename(path, old(path))?;
-    }
+    directory::set_aside(path)?;
     fs::rename(temporary, path)
-}
-
-/// Where the recording that was at `path` before goes.
-fn old(path: &Path) -> PathBuf {
-    let mut old = path.as_os_str().to_owned();
-    old.push(".old");
-    old.into()
 }
 
 fn create_file(path: &Path) -> io::Result<Place> {
@@ -272,12 +283,11 @@ fn create_file(path: &Path) -> io::Result<Place> {
     if let Ok(found) = fs::metadata(&path) {
         let kind = found.file_type();
         if kind.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if kind.is_fifo() || kind.is_socket() {
+            // One that is a recording is kept beside the new one, as a file is.
+            directory::check(&path)?;
+        } else if kind.is_fifo() || kind.is_socket() {
             return Ok(Place::Stream(OpenOptions::new().write(true).open(&path)?));
-        }
-        if !kind.is_file() {
+        } else if !kind.is_file() {
             let file = OpenOptions::new().write(true).open(&path)?;
             return Ok(Place::File { file, path, temporary: None });
         }
@@ -285,8 +295,8 @@ fn create_file(path: &Path) -> io::Result<Place> {
         if fs::symlink_metadata(&path)?.is_symlink() {
             path = fs::canonicalize(&path)?;
         }
-        if found.len() != 0 && old(&path).is_dir() {
-            return Err(io::Error::other(format!("`{}` is a directory", old(&path).display())));
+        if found.len() != 0 {
+            directory::check(&directory::old(&path))?;
         }
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -314,7 +324,7 @@ fn stdout() -> io::Result<File> {
 }
 
 /// How many of the first `limit` bytes of `records` are whole records.
-fn whole_records(records: &[IoSlice<'_>], limit: usize) -> u64 {
+pub(super) fn whole_records(records: &[IoSlice<'_>], limit: usize) -> u64 {
     let bytes = records.iter().flat_map(|it| it.iter().copied());
     let mut bytes = bytes.take(limit);
     let mut whole = 0;
@@ -376,8 +386,28 @@ mod tests {
         fs::write(&path, "before").unwrap();
         fs::create_dir(dir.path().join("perf.data.old")).unwrap();
         let error = Output::create(&config::Output::File(path)).unwrap_err();
-        assert!(error.to_string().ends_with("perf.data.old` is a directory"), "{error}");
+        let why = "perf.data.old` is a directory that is no recording";
+        assert!(error.to_string().ends_with(why), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_recording_that_is_a_folder_is_kept_as_one_that_is_a_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("perf.data");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("data"), "old").unwrap();
+        for _ in 0..2 {
+            let mut output = create(&path);
+            output.begin_file(layout());
+            output.commit();
+            output.finish(Vec::new()).unwrap();
+            assert!(path.is_file());
+            if let Ok(old) = fs::read(dir.path().join("perf.data.old/data")) {
+                assert_eq!(old, b"old");
+            }
+        }
+        assert!(dir.path().join("perf.data.old").is_file());
     }
 
     #[test]
@@ -458,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_no_output() {
-        let output = Output::create(&config::Output::File("/tmp".into()));
-        assert_eq!(output.unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        let error = Output::create(&config::Output::File("/tmp".into())).unwrap_err();
+        assert_eq!(error.to_string(), "`/tmp` is a directory that is no recording");
     }
 }

@@ -66,6 +66,28 @@ pub(super) fn round<S: Source>(
     tally: &mut Tally,
     places: Places,
 ) -> usize {
+    take(sources, &FINISHED_ROUND, sink, tally, places)
+}
+
+/// Takes all that is in one ring into `sink`, which has no other's records. Returns how many bytes
+/// came.
+pub(super) fn drain<S: Source>(
+    source: &mut S,
+    sink: &mut impl Sink,
+    tally: &mut Tally,
+    places: Places,
+) -> usize {
+    take(std::slice::from_mut(source), &[], sink, tally, places)
+}
+
+/// Takes all that is in the rings and, if something was, `mark` behind it.
+fn take<S: Source>(
+    sources: &mut [S],
+    mark: &[u8],
+    sink: &mut impl Sink,
+    tally: &mut Tally,
+    places: Places,
+) -> usize {
     let mut lens = Vec::with_capacity(sources.len());
     let mut walks = Vec::with_capacity(sources.len());
     for source in &*sources {
@@ -87,7 +109,7 @@ pub(super) fn round<S: Source>(
     let total: usize = lens.iter().sum();
     tracing::trace!(bytes = total, n_rings = sources.len(), "round");
     if total != 0 {
-        slices.push(IoSlice::new(&FINISHED_ROUND));
+        slices.push(IoSlice::new(mark));
         sink.append(&slices);
     }
     for (source, len) in sources.iter_mut().zip(lens) {
@@ -136,6 +158,14 @@ mod tests {
         assert_eq!(round(&mut rings, &mut file, &mut tally, PLACES), 0);
         assert_eq!(file, [B, A, B, FINISHED_ROUND].concat());
         assert_eq!(tally, Tally::default());
+    }
+
+    #[test]
+    fn a_ring_that_is_drained_alone_has_no_rounds() {
+        let mut ring = Fake(A[..3].to_vec(), [&A[3..], &B].concat());
+        let (mut file, mut tally) = (Vec::new(), Tally::default());
+        assert_eq!(drain(&mut ring, &mut file, &mut tally, PLACES), 16);
+        assert_eq!(file, [A, B].concat());
     }
 
     #[test]

@@ -23,12 +23,18 @@ use super::pump::Source;
 /// A ring, and the events that write into it.
 #[derive(Debug)]
 pub(super) struct CpuRing {
+    cpu: Option<Cpu>,
     ring: Ring,
     /// Event and instance of each, the one to poll last.
     writers: Vec<(usize, usize)>,
 }
 
 impl CpuRing {
+    /// The CPU whose records come here; `None` where it is a thread's.
+    pub(super) fn cpu(&self) -> Option<Cpu> {
+        self.cpu
+    }
+
     /// The event to poll for this ring, or `None` where all that wrote into it are gone.
     pub(super) fn poll_at<'a>(&self, opened: &'a [Opened<EventFd>]) -> Option<&'a EventFd> {
         let &(event, instance) = self.writers.last()?;
@@ -171,7 +177,8 @@ fn map_all(
     let fd =
         |&(event, instance): &(usize, usize)| Some(&opened.get(event)?.instances.get(instance)?.1);
     let mut rings = Vec::with_capacity(by_ring.len());
-    for writers in by_ring.values() {
+    for (of, writers) in by_ring {
+        let cpu = if let Of::Cpu(cpu) = of { Some(*cpu) } else { None };
         let Some(owner) = writers.last().and_then(fd) else { continue };
         let is_sampled =
             writers.iter().any(|it| opened.get(it.0).is_some_and(|it| it.role == Role::Sampling));
@@ -184,10 +191,11 @@ fn map_all(
                 shared.push(*writer);
             } else {
                 // Another clock, or an AUX area of its own: not everything shares.
-                alone.push(CpuRing { ring: Ring::map(event, bytes)?, writers: vec![*writer] });
+                let ring = Ring::map(event, bytes)?;
+                alone.push(CpuRing { cpu, ring, writers: vec![*writer] });
             }
         }
-        rings.push(CpuRing { ring, writers: shared });
+        rings.push(CpuRing { cpu, ring, writers: shared });
         rings.append(&mut alone);
     }
     Ok(rings)

@@ -3,11 +3,9 @@
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
-use nix::sys::resource::Resource;
-use nix::sys::resource::getrlimit;
-use nix::sys::resource::setrlimit;
 use nix::sys::signal::Signal;
 
 use crate::bpf;
@@ -16,6 +14,7 @@ use crate::events;
 use crate::host::cpus;
 use crate::host::facts;
 use crate::host::kernel;
+use crate::host::limits;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::host::tracefs::Tracefs;
@@ -26,6 +25,7 @@ use crate::perfdata::FileHeader;
 use crate::perfdata::Layout;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
+use crate::perfdata::compression::Compressor;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::private::Message;
 use crate::sys::bpf_counters;
@@ -37,6 +37,7 @@ use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
+use crate::units::Cpu;
 
 use super::Error;
 use super::Summary;
@@ -51,8 +52,13 @@ use super::control::Command;
 use super::control::Control;
 use super::control::Sampling;
 use super::control::Schedule;
+use super::crews::Threads;
 use super::describe;
 use super::describe::Sent;
+use super::directory;
+use super::directory::Directory;
+use super::drain::Drainers;
+use super::drain::Part;
 use super::filters;
 use super::hop::Places;
 use super::hop::Tally;
@@ -105,14 +111,15 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let heritage = Heritage {
         signals: signals.before(),
         stdout: if config.output == config::Output::Stdout { Stdout::Stderr } else { Stdout::Own },
-        open_files: raise_open_files(),
+        open_files: limits::raise_open_files(),
     };
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
-    let mut output = Output::create(&config.output).map_err(|it| output_error(config, it))?;
+    let (mut directory, mut output) = open_output(config)?;
     let control = config.control.as_ref().map(Control::open).transpose();
     let control = control.map_err(|(path, source)| Error::Control { path, source })?;
-    if let Some(level) = config.compression {
+    // The threads that drain a ring compress what was in it, too.
+    if let Some(level) = config.compression.filter(|_| directory.is_none()) {
         let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
         output.squeeze(squeezer.map_err(|source| Error::Compression { level, source })?);
     }
@@ -149,7 +156,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         config,
         signals,
         events: file_events(&opened)?,
-        opened,
+        opened: Arc::new(opened),
         rings,
         tally: Tally::default(),
         started: Instant::now(),
@@ -165,6 +172,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         n_too_long: 0,
         control,
         called: Called::default(),
+        drainers: None,
     };
     // Tasks that run already are sampled while they are looked at: nothing falls between.
     let is_early = request.start == Start::WhenTold && !config.target.is_cpus();
@@ -178,6 +186,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.facts.extend(config.compression.map(describe::compression));
     session.facts.extend(groups);
     session.facts.extend(config.clock.and_then(clock::features).into_iter().flatten());
+    session.facts.extend(directory.is_some().then_some(Feature::DirFormat(directory::VERSION)));
     session.drain_early();
     if follows {
         session.programs = walk(&mut notes);
@@ -196,6 +205,9 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         if let Some(error) = output.take_failure() {
             return Err(output_error(config, error));
         }
+    }
+    if let (Some(directory), Some(threads)) = (&directory, &config.threads) {
+        session.spread(directory, threads, &request.online)?;
     }
     if !is_early {
         // As late as can be: the threads of ours that run by now are those that a filter leaves out.
@@ -218,12 +230,28 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         None => None,
     };
     output.commit();
+    if let Some(Err(error)) = directory.as_mut().map(Directory::commit) {
+        output.fail(error);
+    }
     if output.is_pipe() {
         session.begin(&mut output, &head);
     }
     tracing::debug!(head_bytes = head.len(), "began");
     let end = session.run(&mut output, workload.as_mut(), who.watched);
     Ok(session.finish(output, workload, sideband, end))
+}
+
+/// Opens what is written to: a file, a pipe, or the file with the header in a directory.
+fn open_output(config: &Config) -> Result<(Option<Directory>, Output), Error> {
+    let failed = |source| output_error(config, source);
+    match (&config.threads, &config.output) {
+        (Some(_), config::Output::File(path)) => {
+            let directory = Directory::create(path).map_err(failed)?;
+            let header = directory.header().map_err(failed)?;
+            Ok((Some(directory), Output::of_directory(header, path.clone())))
+        }
+        _ => Ok((None, Output::create(&config.output).map_err(failed)?)),
+    }
 }
 
 /// Opens what is to be recorded, and the rings that it is written to.
@@ -315,7 +343,7 @@ fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
 pub(super) struct Session<'a> {
     pub(super) config: &'a Config,
     pub(super) signals: Signals,
-    pub(super) opened: Vec<Opened<EventFd>>,
+    pub(super) opened: Arc<Vec<Opened<EventFd>>>,
     pub(super) rings: Vec<CpuRing>,
     pub(super) events: Vec<FileEvent>,
     pub(super) tally: Tally,
@@ -337,6 +365,8 @@ pub(super) struct Session<'a> {
     pub(super) n_too_long: u64,
     pub(super) control: Option<Control>,
     pub(super) called: Called,
+    /// Who drains the rings, where that is not done here.
+    pub(super) drainers: Option<Drainers>,
 }
 
 /// What ended a recording.
@@ -448,10 +478,12 @@ impl Session<'_> {
         loop {
             let n_bytes = self.round(output);
             self.write_found(output);
-            if output.failed().is_some() || watched.are_gone() {
+            let has_failed = self.drainers.as_ref().is_some_and(Drainers::have_failed);
+            if output.failed().is_some() || has_failed || watched.are_gone() {
                 return End::Over;
             }
-            if self.config.max_bytes.is_some_and(|it| it <= output.len()) {
+            let len = output.len() + self.drainers.as_ref().map_or(0, Drainers::len);
+            if self.config.max_bytes.is_some_and(|it| it <= len) {
                 return End::Asked(None);
             }
             if let Some(sampling) = schedule.take(start.elapsed()) {
@@ -473,7 +505,8 @@ impl Session<'_> {
             }
             let control = self.control.as_ref().and_then(Control::poll_at);
             let found = self.surroundings.as_ref().map(Surroundings::poll_at);
-            let others: Vec<_> = control.into_iter().chain(found).collect();
+            let drainers = self.drainers.as_ref().map(Drainers::poll_at);
+            let others: Vec<_> = control.into_iter().chain(found).chain(drainers).collect();
             let (signals, opened) = (&self.signals, &self.opened);
             let waited =
                 watch::wait(signals, opened, &mut self.rings, &mut watched, &others, until);
@@ -521,6 +554,36 @@ impl Session<'_> {
             control.acknowledge();
         }
         if *command == Command::Stop { Then::Stop } else { Then::GoOn }
+    }
+
+    /// Hands the rings over to the threads that drain them from here on.
+    fn spread(
+        &mut self,
+        directory: &Directory,
+        threads: &Threads,
+        online: &[Cpu],
+    ) -> Result<(), Error> {
+        let mut recorded: Vec<Cpu> = self.rings.iter().filter_map(CpuRing::cpu).collect();
+        recorded.dedup();
+        let crews = threads.crews(&recorded, online);
+        let crews = crews.map_err(|cpus| Error::NoCpuOfThread { cpus })?;
+        let mut posts = Vec::with_capacity(self.rings.len());
+        for (idx, ring) in std::mem::take(&mut self.rings).into_iter().enumerate() {
+            let file = directory.part(idx).map_err(|it| output_error(self.config, it))?;
+            let compressor = match self.config.compression {
+                Some(level) => {
+                    let kind = describe::compressed_kind(self.config.compat);
+                    let compressor = Compressor::new(level, kind);
+                    Some(compressor.map_err(|source| Error::Compression { level, source })?)
+                }
+                None => None,
+            };
+            posts.push((ring, Part::new(file, compressor)));
+        }
+        let (places, limit) = (self.places(), self.config.max_bytes);
+        let drainers = Drainers::start(posts, crews, &self.opened, places, limit);
+        self.drainers = Some(drainers.map_err(|source| Error::Threads { source })?);
+        Ok(())
     }
 
     pub(super) fn round(&mut self, output: &mut Output) -> usize {
@@ -580,13 +643,6 @@ impl Session<'_> {
         }
         entries
     }
-}
-
-/// Raises the number of files that may be open to the most that is allowed, and says what it was.
-fn raise_open_files() -> Option<(u64, u64)> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
-    Some((soft, hard))
 }
 
 fn output_error(config: &Config, source: std::io::Error) -> Error {

@@ -46,4 +46,6 @@ mod surroundings;
 #[cfg(test)]
 mod targets;
 #[cfg(test)]
+mod threads;
+#[cfg(test)]
 mod tracepoints;
