@@ -30,6 +30,11 @@ pub(super) fn on_cgroups() -> &'static str {
     "add `-a`, or `-C` with a list of CPUs"
 }
 
+/// What latency can be recorded of.
+pub(super) fn on_latency() -> &'static str {
+    "leave `-a` and `-C` out, and name a command or, by `-p`, processes"
+}
+
 fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }

@@ -5,6 +5,7 @@
 
 mod advice;
 mod annotate;
+mod attached;
 mod bill;
 mod directory;
 mod doctor;
@@ -23,12 +24,13 @@ mod values;
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::Parser;
 use clap::Subcommand;
 
 /// A perf-style profiler for Linux whose first language is BPF.
 #[derive(Debug, Parser)]
-#[command(name = "bpfperf", version, arg_required_else_help = true)]
+#[command(name = "bpfperf", version, arg_required_else_help = true, infer_long_args = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -57,7 +59,10 @@ enum Command {
 /// The status is 0 if all was done, 1 if it could not be, 2 for wrong usage; `record` passes on the
 /// status of its command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut grammar = Cli::command();
+    // Else its options do not know yet how many values they take.
+    grammar.build();
+    let cli = match Cli::try_parse_from(attached::spell_out(std::env::args_os(), &grammar)) {
         Ok(cli) => cli,
         Err(error) => return message::usage(&error),
     };
@@ -77,8 +82,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

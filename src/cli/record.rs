@@ -1,6 +1,7 @@
 //! `bpfperf record`: what was typed, what is meant by it, and how it went.
 
 mod chain_options;
+mod habit_options;
 mod output;
 mod rate_options;
 mod summary;
@@ -14,19 +15,24 @@ use std::process::ExitCode;
 
 use nix::errno::Errno;
 
+use crate::events;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::record;
 use crate::record::Compat;
 use crate::record::Config;
+use crate::record::Contents;
 use crate::record::ControlBy;
 use crate::record::CountRuns;
 use crate::record::Delay;
+use crate::record::Events;
 use crate::record::FollowBpf;
 use crate::record::Output;
 use crate::record::RingSize;
 use crate::record::Summary;
+use crate::record::Synthesis;
 use crate::record::Threads;
+use crate::record::Wakeup;
 use crate::sys::ring::page_len;
 use crate::sys::spawn::Ended;
 
@@ -39,6 +45,7 @@ use super::sample_options::SampleOptions;
 use super::values;
 
 use chain_options::ChainOptions;
+use habit_options::HabitOptions;
 use output::Stamp;
 use rate_options::RateOptions;
 use target_options::TargetOptions;
@@ -131,15 +138,23 @@ pub(super) struct Args {
     /// Say nothing but errors.
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Taken for the habit of it: nothing is put into `~/.debug`.
-    #[arg(short = 'N', long, hide = true)]
-    no_buildid_cache: bool,
-    /// Taken for the habit of it: every mapped file has its build id.
-    #[arg(long, alias = "buildid-mmap", hide = true)]
-    buildid_all: bool,
-    /// Taken for the habit of it: every sample has its time.
-    #[arg(short = 'T', long, hide = true)]
-    timestamp: bool,
+    /// Drain the rings on a real-time thread of this priority.
+    #[arg(short = 'r', long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    realtime: Option<u8>,
+    /// Write each sample as it comes.
+    #[arg(long)]
+    no_buffering: bool,
+    /// Of what runs already, tell this alone: `task`, `mmap`, `cgroup`, `all` or `no`.
+    #[arg(long, value_name = "LIST", value_parser = values::synthesis, default_value = "all")]
+    synth: Synthesis,
+    /// Make one group of all events.
+    #[arg(long, hide = true)]
+    group: bool,
+    /// Check the command line, and record nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    habits: HabitOptions,
     /// The command to run meanwhile; without a target of its own it is what is recorded.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -150,6 +165,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
     let settings = settings::read();
     let config = config(args, &settings)?;
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut tell = |note: &record::Note| {
         if !args.quiet {
             message::warn(&note.to_string());
@@ -224,14 +242,24 @@ fn not_recorded(
 }
 
 fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
-    let mut overridden = Vec::new();
-    let target = args.target.target(!args.command.is_empty(), &mut overridden)?;
+    args.habits.check()?;
+    // What is of no effect, in words.
+    let mut ignored = Vec::new();
+    let target = args.target.target(!args.command.is_empty(), &mut ignored)?;
+    let chains = args.chains.chains(settings, &mut ignored)?;
     if !args.quiet {
-        for it in &overridden {
+        for it in &ignored {
             message::warn(it);
         }
     }
-    let events = args.events.events(&target)?;
+    if args.sample.latency && target.is_cpus() {
+        let failure = Failure::new("`--latency` is about tasks, and CPUs are recorded");
+        return Err(failure.hint(advice::on_latency()));
+    }
+    let mut events = args.events.events(&target)?;
+    if let (true, Events::Named(events)) = (args.group, &mut events) {
+        events::group(events);
+    }
     let mut command = Vec::with_capacity(args.command.len());
     for word in &args.command {
         // The system itself cannot hand over an argument with a zero.
@@ -248,8 +276,15 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         command,
         events,
         rate: args.rate.rate(settings)?,
-        call_graph: args.chains.call_chains()?,
-        contents: args.sample.contents()?,
+        call_graph: chains.method,
+        contents: Contents {
+            max_stack: chains.max_stack,
+            no_chains: args.chains.left_out(),
+            ..args.sample.contents()?
+        },
+        wakeup: if args.no_buffering { Wakeup::EachSample } else { Wakeup::Filled },
+        realtime: args.realtime,
+        synthesis: args.synth,
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
         ring_per: args.target.ring_per(&target),
         clock: args.clockid,
@@ -269,6 +304,8 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
 
 /// The size of a ring: pages, or bytes with a unit, rounded up to a power of two of pages.
 fn ring(text: &str) -> Result<RingSize, Failure> {
+    // As with perf, the size of AUX areas may follow, of which there are none.
+    let text = text.split_once(',').map_or(text, |it| it.0);
     let bad = || Failure::new(format!("`{text}` is no size of a ring, as `128` pages or `512K`"));
     let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {
@@ -322,6 +359,7 @@ mod tests {
         check_ring("3", Some(4));
         check_ring("128", Some(128));
         check_ring("1B", Some(1));
+        check_ring("16,64", Some(16));
         check_ring("1M", Some((1 << 20) / page_len()));
         for text in ["0", "", "x", "16X", "-1", "99999999999999999999", "9999999999999999G"] {
             check_ring(text, None);

@@ -34,6 +34,21 @@ pub(super) struct SampleOptions {
     /// Record the period of each sample, also where it is always the same.
     #[arg(short = 'P', long)]
     period: bool,
+    /// Record what the hardware says of transactions.
+    #[arg(long)]
+    transaction: bool,
+    /// Record what each event notes in raw form, also of events that are no tracepoints.
+    #[arg(short = 'R', long)]
+    raw_samples: bool,
+    /// Sample user space alone, whatever the events say.
+    #[arg(long, conflicts_with = "all_kernel")]
+    all_user: bool,
+    /// Sample the kernel alone, whatever the events say.
+    #[arg(long)]
+    all_kernel: bool,
+    /// Record what `perf report --latency` needs: when tasks come to a CPU and leave it.
+    #[arg(long)]
+    pub(super) latency: bool,
     /// Record each task's own count at its end.
     #[arg(short = 's', long)]
     stat: bool,
@@ -96,6 +111,8 @@ impl SampleOptions {
             (self.code_page_size, SampleType::CODE_PAGE_SIZE),
             (self.sample_mem_info, SampleType::DATA_SRC),
             (self.weight, SampleType::WEIGHT_STRUCT),
+            (self.transaction, SampleType::TRANSACTION),
+            (self.raw_samples, SampleType::RAW | SampleType::CPU),
             (self.period, SampleType::PERIOD),
             (self.sample_cpu, SampleType::CPU),
             (self.sample_identifier, SampleType::IDENTIFIER),
@@ -107,7 +124,7 @@ impl SampleOptions {
         let records = [
             (self.data || self.data_mmap, AttrFlags::MMAP_DATA),
             (self.namespaces, AttrFlags::NAMESPACES),
-            (self.switch_events, AttrFlags::CONTEXT_SWITCH),
+            (self.switch_events || self.latency, AttrFlags::CONTEXT_SWITCH),
             (self.all_cgroups, AttrFlags::CGROUP),
         ];
         for (_, record) in records.into_iter().filter(|it| it.0) {
@@ -117,6 +134,8 @@ impl SampleOptions {
             contents.reads |= ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
         }
         contents.counts_tasks = self.stat;
+        contents.no_samples.set(AttrFlags::EXCLUDE_KERNEL, self.all_user);
+        contents.no_samples.set(AttrFlags::EXCLUDE_USER, self.all_kernel);
         let branches = match &self.branch_filter {
             Some(kinds) => Some(registers::branches(kinds).map_err(|it| unknown(&it))?),
             None => self.branch_any.then_some(registers::ANY_BRANCH),
@@ -181,6 +200,8 @@ mod tests {
         check_fields("--data-page-size", SampleType::DATA_PAGE_SIZE);
         check_fields("--code-page-size", SampleType::CODE_PAGE_SIZE);
         check_fields("-W --sample-cpu", SampleType::WEIGHT_STRUCT | SampleType::CPU);
+        check_fields("-R", SampleType::RAW | SampleType::CPU);
+        check_fields("--transaction", SampleType::TRANSACTION);
         check_fields("-P --sample-identifier", SampleType::PERIOD | SampleType::IDENTIFIER);
         check_fields("ls -d", SampleType::empty());
     }
@@ -218,6 +239,13 @@ mod tests {
             "error: no register is called `?`\nhint: there are: AX BX CX DX SI DI BP SP IP FLAGS \
              CS SS R8 R9 R10 R11 R12 R13 R14 R15"
         );
+    }
+
+    #[test]
+    fn one_side_can_be_sampled_alone() {
+        assert_eq!(parsed("--all-user").no_samples, AttrFlags::EXCLUDE_KERNEL);
+        assert_eq!(parsed("--all-kernel").no_samples, AttrFlags::EXCLUDE_USER);
+        assert_eq!(parsed("--latency").of_tasks, AttrFlags::CONTEXT_SWITCH);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::record::ControlBy;
 use crate::record::Delay;
+use crate::record::Synthesis;
 use crate::units::LocalTime;
 
 /// `-D`: milliseconds, `-1`, or windows such as `10-20,30-40`.
@@ -73,6 +74,19 @@ pub(super) fn clock(text: &str) -> Result<i32, String> {
     CLOCKS.iter().find(is_it).map(|it| it.0).ok_or_else(|| {
         let names: Vec<_> = CLOCKS.iter().filter_map(|it| it.1.first().copied()).collect();
         format!("`{text}` is no clock of records; there are: {}", names.join(" "))
+    })
+}
+
+/// `--synth`: a list of `task`, `mmap` and `cgroup`, or `all`, or `no`.
+pub(super) fn synthesis(text: &str) -> Result<Synthesis, String> {
+    text.split(',').try_fold(Synthesis::empty(), |all, word| match word.trim() {
+        "all" => Ok(Synthesis::all()),
+        "no" => Ok(Synthesis::empty()),
+        "task" => Ok(all | Synthesis::TASKS),
+        // Nothing is mapped but by tasks.
+        "mmap" => Ok(all | Synthesis::TASKS | Synthesis::MAPPINGS),
+        "cgroup" => Ok(all | Synthesis::CGROUPS),
+        _ => Err(format!("`{word}` is none of `task`, `mmap`, `cgroup`, `all` and `no`")),
     })
 }
 
@@ -145,6 +159,14 @@ mod tests {
              tai"
         );
         assert!(clock("2").is_err() && clock("").is_err() && clock("clock_").is_err());
+    }
+
+    #[test]
+    fn what_is_told_of_what_ran_before_is_a_list() {
+        assert_eq!(synthesis("all"), Ok(Synthesis::all()));
+        assert_eq!(synthesis("no"), Ok(Synthesis::empty()));
+        assert_eq!(synthesis("mmap"), Ok(Synthesis::TASKS | Synthesis::MAPPINGS));
+        assert!(synthesis("").is_err() && synthesis("task,x").is_err());
     }
 
     #[test]

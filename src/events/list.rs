@@ -61,6 +61,13 @@ impl Draft {
         terms.reads_group |= modifiers.reads_group();
         terms.has_retire_latency |= modifiers.has_retire_latency();
         let (attr, precision) = (modifiers.apply(attr), modifiers.precision());
+        let cpus = match (cpus, terms.on_cpus) {
+            (Some(cpus), Some((first, last))) => {
+                Some(cpus.into_iter().filter(|it| (first..=last).contains(it)).collect())
+            }
+            (None, Some((first, last))) => Some((first.0..=last.0).map(Cpu).collect()),
+            (cpus, None) => cpus,
+        };
         Event { terms, place, cpus, probe, ..Event::new(name, attr, precision) }
     }
 }

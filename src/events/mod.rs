@@ -145,6 +145,15 @@ pub fn clock_instead(config: u64) -> Event {
     Event::new(name, attr, Precision::Exact)
 }
 
+/// Makes one group of `events`, led by the first, whatever groups they were in.
+pub fn group(events: &mut [Event]) {
+    let is_one = events.len() < 2;
+    let leader = Place::Leader { name: None, is_weak: false };
+    for (n, event) in events.iter_mut().enumerate().filter(|_| !is_one) {
+        event.place = if n == 0 { leader.clone() } else { Place::Member };
+    }
+}
+
 /// Whether `attr` is of the event through which a BPF program writes.
 pub fn is_bpf_output(attr: &Attr) -> bool {
     (attr.kind, attr.config) == (KIND_SOFTWARE, names::SOFTWARE_BPF_OUTPUT)

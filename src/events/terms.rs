@@ -5,6 +5,7 @@ use super::column;
 use super::list::Draft;
 use super::names;
 use super::registers;
+use crate::units::Cpu;
 
 /// What an event asks for itself, whatever holds for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Terms {
     pub has_time: Option<bool>,
     /// Which branches come with a sample: `PERF_SAMPLE_BRANCH_*`.
     pub branches: Option<u64>,
+    /// The first and the last CPU that it is opened on.
+    pub on_cpus: Option<(Cpu, Cpu)>,
     /// Whether a sample holds the values of the whole group (`S`).
     pub reads_group: bool,
     /// Whether a sample holds how long its instruction took to retire (`R`).
@@ -89,7 +92,7 @@ pub(super) struct Term<'a> {
 }
 
 /// The terms that every event has.
-pub(super) const OF_ALL: [&str; 13] = [
+pub(super) const OF_ALL: [&str; 16] = [
     "name",
     "period",
     "freq",
@@ -103,11 +106,20 @@ pub(super) const OF_ALL: [&str; 13] = [
     "percore",
     "overwrite",
     "no-overwrite",
+    "cpu",
+    "nr",
+    "metric-id",
 ];
 
-/// The terms that perf has and that say nothing to a recording made here.
-const NOT_HERE: [&str; 7] =
-    ["driver-config", "aux-output", "aux-action", "aux-sample-size", "metric-id", "nr", "cpu"];
+/// The terms that perf has and for which nothing is recorded here, with what they ask for.
+const NOT_HERE: [(&str, &str); 6] = [
+    ("overwrite", "an event with a ring that is overwritten"),
+    ("aux-output", "AUX area data"),
+    ("aux-action", "AUX area data"),
+    ("aux-sample-size", "AUX area data"),
+    ("driver-config", "a setting of a driver"),
+    ("ratio-to-prev", "a period that follows the event before"),
+];
 
 /// The terms of `text`, which begins at byte `from` of the list.
 pub(super) fn split(text: &str, from: usize) -> Vec<Term<'_>> {
@@ -209,23 +221,39 @@ pub(super) fn common(list: &str, term: &Term<'_>, draft: &mut Draft) -> Result<b
             let branches = term.value.and_then(|it| registers::branches(it).ok());
             terms.branches = Some(branches.ok_or_else(|| bad("a list of kinds of branches"))?);
         }
+        "cpu" => {
+            let on_cpus = term.value.and_then(cpus);
+            terms.on_cpus = Some(on_cpus.ok_or_else(|| bad("a CPU, or a range as `0-3`"))?);
+        }
         // A counter's, and what is done anyway.
         "percore" | "no-overwrite" => {
             flag(term).ok_or_else(|| bad("0 or 1"))?;
         }
-        "overwrite" => {
-            let form = "an event with a ring that is overwritten";
+        // After how many events a tracer ends, and whose part of a metric it is: not a recorder's.
+        "nr" => {
+            a_number().ok_or_else(|| bad("a number of events"))?;
+        }
+        "metric-id" => {
+            term.value.ok_or_else(|| bad("a name"))?;
+        }
+        other => {
+            let Some((_, form)) = NOT_HERE.iter().find(|it| it.0 == other) else {
+                return Ok(false);
+            };
             let column = column(list, term.at);
             return Err(Error::Unsupported { list: list.to_owned(), form, column });
         }
-        other if NOT_HERE.contains(&other) => {
-            let form = "what this term asks for";
-            let column = column(list, term.at);
-            return Err(Error::Unsupported { list: list.to_owned(), form, column });
-        }
-        _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// A CPU, or the first and the last of a range.
+fn cpus(text: &str) -> Option<(Cpu, Cpu)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    // No kernel has more of them than that.
+    let cpu = |text: &str| text.parse::<u16>().ok().map(|it| Cpu(u32::from(it)));
+    let (first, last) = (cpu(first)?, cpu(last)?);
+    (first <= last).then_some((first, last))
 }
 
 /// That `event` has no such term, and which of `known` it resembles.
@@ -288,7 +316,7 @@ mod tests {
         assert_eq!(one("cs/no-inherit/").terms.is_inherited, Some(false));
         assert_eq!(one("cs/inherit=0/").terms.is_inherited, Some(false));
         assert_eq!(one("cs/time=0/").terms.has_time, Some(false));
-        assert_eq!(one("cs/percore,no-overwrite/").terms, Terms::default());
+        assert_eq!(one("cs/percore,no-overwrite,nr=3,metric-id=x/").terms, Terms::default());
     }
 
     #[test]
@@ -308,6 +336,29 @@ mod tests {
             (Some(5), Some(CallChains::FramePointers))
         );
         assert_eq!(one("cs/call-graph=no/").terms.call_chains, Some(CallChains::None));
+    }
+
+    #[test]
+    fn an_event_may_be_bound_to_some_cpus() {
+        assert_eq!(one("cs/cpu=1/").cpus, Some(vec![Cpu(1)]));
+        assert_eq!(one("cs/cpu=1-3/").cpus, Some(vec![Cpu(1), Cpu(2), Cpu(3)]));
+        refused(
+            "cs/cpu=3-1/",
+            "`3-1` at column 8 of `cs/cpu=3-1/` is no value of `cpu`, which is a CPU, or a range \
+             as `0-3`",
+            None,
+        );
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_refused_with_what_it_asks_for() {
+        let check = |list: &str, form: &str| {
+            refused(list, &format!("{form} at column 4 of `{list}` cannot be recorded"), None);
+        };
+        check("cs/aux-output/", "AUX area data");
+        check("cs/aux-action=pause/", "AUX area data");
+        check("cs/driver-config/", "a setting of a driver");
+        check("cs/ratio-to-prev=0.5/", "a period that follows the event before");
     }
 
     #[test]

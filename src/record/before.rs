@@ -17,6 +17,7 @@ use crate::units::Tid;
 use super::called::Called;
 use super::config::FollowBpf;
 use super::config::RingPer;
+use super::config::Synthesis;
 use super::config::Target;
 use super::note::Note;
 use super::plan::Request;
@@ -40,7 +41,7 @@ impl Session<'_> {
         notes: &mut Vec<Note>,
     ) -> Vec<u8> {
         let of_tasks = self.data_mappings() | self.config.contents.of_tasks;
-        let mut synth = Synth::new(self.trailer(), 0, of_tasks);
+        let mut synth = Synth::new(self.trailer(), 0, of_tasks, self.config.synthesis);
         synth.ids(&self.id_entries());
         let symbols = symbols.join().ok().and_then(Result::ok);
         match symbols.as_ref().and_then(kernel::Symbols::text) {
@@ -60,7 +61,8 @@ impl Session<'_> {
         self.describe_programs(&mut synth, symbols);
         synth.cgroups();
         self.drain_early();
-        if self.config.target.is_cpus() {
+        let has_tasks = self.config.synthesis.contains(Synthesis::TASKS);
+        if self.config.target.is_cpus() && has_tasks {
             for (pid, n) in process::all().into_iter().zip(1..) {
                 synth.process(pid);
                 if n % PROCESSES_A_DRAIN == 0 {

@@ -4,6 +4,8 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bitflags::bitflags;
+
 use crate::events::CallChains;
 use crate::events::Event;
 use crate::perfdata::AttrFlags;
@@ -39,6 +41,12 @@ pub struct Config {
     pub ring_per: RingPer,
     /// The clock of all times, as `clock_gettime(2)` numbers them; `None` for the kernel's own.
     pub clock: Option<i32>,
+    /// When the recorder is woken.
+    pub wakeup: Wakeup,
+    /// The real-time priority of the thread that drains the rings, if it has one.
+    pub realtime: Option<u8>,
+    /// Of what ran before, what is told.
+    pub synthesis: Synthesis,
     /// Whether children of the watched tasks are watched too.
     pub inherit: Inherit,
     /// Whether to keep up with BPF programs.
@@ -106,6 +114,30 @@ pub enum Rate {
     Hertz(u64),
     /// Each time that so many have happened.
     Period(u64),
+    /// Never, but for events that say how often themselves.
+    Never,
+}
+
+/// When the recorder is woken by a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// When there is some to write.
+    Filled,
+    /// At each sample.
+    EachSample,
+}
+
+bitflags! {
+    /// Of what ran before the recording began, what is told.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Synthesis: u8 {
+        /// Tasks and their names.
+        const TASKS = 1 << 0;
+        /// What these have mapped; only with them.
+        const MAPPINGS = 1 << 1;
+        /// The paths of cgroups, if cgroups are recorded.
+        const CGROUPS = 1 << 2;
+    }
 }
 
 /// What samples hold and which other records come, beside the usual: nothing by default.
@@ -125,6 +157,14 @@ pub struct Contents {
     pub of_tasks: AttrFlags,
     /// Whether each task's own count is written at its end.
     pub counts_tasks: bool,
+    /// The most frames of a call chain, where the event does not say it; 0 for the kernel's own
+    /// limit.
+    pub max_stack: u16,
+    /// The halves of call chains that are left out, `EXCLUDE_CALLCHAIN_*`.
+    pub no_chains: AttrFlags,
+    /// Where nothing is sampled, whatever the events say: `EXCLUDE_USER` or `EXCLUDE_KERNEL`;
+    /// nothing for what the events say.
+    pub no_samples: AttrFlags,
 }
 
 /// How large the data area of each ring is.

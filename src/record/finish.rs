@@ -58,8 +58,12 @@ impl Session<'_> {
         if let Some(ratio) = output.end_squeezing().or(ratio) {
             describe::note_ratio(&mut self.facts, ratio);
         }
-        let mut synth =
-            Synth::new(self.trailer(), self.next_message, self.config.contents.of_tasks);
+        let mut synth = Synth::new(
+            self.trailer(),
+            self.next_message,
+            self.config.contents.of_tasks,
+            self.config.synthesis,
+        );
         self.count_lost(&mut synth);
         let mut bpf = BpfGaps::default();
         if let Some(late) = late {

@@ -51,8 +51,8 @@ pub(super) struct Request {
     pub(super) clock: Option<i32>,
     pub(super) bpf: FollowBpf,
     pub(super) online: Vec<Cpu>,
-    /// How many unread bytes in a ring wake the recorder.
-    pub(super) wakeup_bytes: u32,
+    /// How many unread bytes in a ring wake the recorder; `None` if each sample does.
+    pub(super) wakeup_bytes: Option<u32>,
 }
 
 /// Whom the sampling events watch.
@@ -194,8 +194,8 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     }
     // Whichever of them comes to own a ring.
     for it in &mut plan {
-        it.attr.flags |= AttrFlags::WATERMARK;
-        it.attr.wakeup = request.wakeup_bytes;
+        it.attr.flags.set(AttrFlags::WATERMARK, request.wakeup_bytes.is_some());
+        it.attr.wakeup = request.wakeup_bytes.unwrap_or(1);
         // One clock for all, since they share rings and order.
         if let Some(clock) = request.clock {
             it.attr.flags |= AttrFlags::USE_CLOCKID;
@@ -256,6 +256,12 @@ fn sampling(event: &Event, common: SampleType, leader: Option<&Attr>, request: &
             attr.sample_type |= SampleType::PERIOD;
         }
         Rate::Period(period) => attr.sample_period = period,
+        Rate::Never if is_each => attr.sample_period = 0,
+        // As perf: a frequency of none.
+        Rate::Never => {
+            attr.flags |= AttrFlags::FREQ;
+            attr.sample_type |= SampleType::PERIOD;
+        }
     }
     if notes {
         attr.sample_type |= SampleType::RAW | SampleType::CPU | SampleType::PERIOD;
@@ -274,8 +280,12 @@ fn sampling(event: &Event, common: SampleType, leader: Option<&Attr>, request: &
     if terms.has_time == Some(false) {
         attr.sample_type.remove(SampleType::TIME);
     }
-    attr.sample_max_stack = terms.max_stack.unwrap_or(0);
+    let of_all = terms.call_chains.map_or(contents.max_stack, |_| 0);
+    attr.sample_max_stack = terms.max_stack.unwrap_or(of_all);
     call_chains(terms.call_chains.unwrap_or(request.call_graph), &mut attr);
+    if attr.sample_type.contains(SampleType::CALLCHAIN) {
+        attr.flags |= contents.no_chains;
+    }
     let inherits = terms.is_inherited.unwrap_or(request.inherit == Inherit::Yes);
     // The kernel maps no ring for an event that is of no CPU and goes on in children.
     let inherits = inherits && request.ring_per == RingPer::Cpu;
@@ -297,6 +307,13 @@ fn call_chains(method: CallChains, attr: &mut Attr) {
             attr.sample_regs_user = registers::all_registers();
             attr.sample_stack_user = stack_bytes;
             attr.flags |= AttrFlags::EXCLUDE_CALLCHAIN_USER;
+        }
+        // The hardware keeps one record of branches, and stacks of user space alone.
+        CallChains::Lbr
+            if attr.sample_type.contains(SampleType::BRANCH_STACK)
+                || attr.flags.contains(AttrFlags::EXCLUDE_USER) =>
+        {
+            attr.sample_type |= SampleType::CALLCHAIN;
         }
         CallChains::Lbr => {
             attr.sample_type |= SampleType::CALLCHAIN | SampleType::BRANCH_STACK;
@@ -379,7 +396,7 @@ mod tests {
             clock: None,
             bpf: FollowBpf::Yes,
             online: vec![Cpu(0), Cpu(2)],
-            wakeup_bytes: 4096,
+            wakeup_bytes: Some(4096),
         }
     }
 
@@ -615,5 +632,62 @@ mod tests {
         let plan = plan(&request);
         assert_eq!(plan[0].cgroup, Some(PathBuf::from("/cg/a")));
         assert_eq!((plan[1].role, plan[1].cgroup.as_ref()), (Role::System, None));
+    }
+
+    #[test]
+    fn the_hardwares_call_stack_is_of_user_space_and_excludes_other_branches() {
+        let mut request = workload();
+        request.call_graph = CallChains::Lbr;
+        let attr = plan(&request)[0].attr;
+        assert!(attr.sample_type.contains(SampleType::CALLCHAIN | SampleType::BRANCH_STACK));
+        // user, call stack, no flags, no cycles, index
+        assert_eq!(attr.branch_sample_type, 1 | 1 << 11 | 1 << 14 | 1 << 15 | 1 << 17);
+        request.contents.fields = SampleType::BRANCH_STACK;
+        request.contents.branches = registers::ANY_BRANCH;
+        let attr = plan(&request)[0].attr;
+        assert_eq!(attr.branch_sample_type, registers::ANY_BRANCH);
+        assert!(attr.sample_type.contains(SampleType::CALLCHAIN));
+    }
+
+    #[test]
+    fn halves_of_call_chains_are_left_out_where_there_are_call_chains() {
+        let mut request = workload();
+        request.contents.no_chains = AttrFlags::EXCLUDE_CALLCHAIN_KERNEL;
+        let is_left_out = |request: &Request| {
+            plan(request)[0].attr.flags.contains(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL)
+        };
+        assert!(!is_left_out(&request));
+        request.call_graph = CallChains::FramePointers;
+        assert!(is_left_out(&request));
+        request.contents.max_stack = 5;
+        assert_eq!(plan(&request)[0].attr.sample_max_stack, 5);
+        request.events[0].terms.call_chains = Some(CallChains::FramePointers);
+        assert_eq!(plan(&request)[0].attr.sample_max_stack, 0);
+    }
+
+    #[test]
+    fn nothing_is_sampled_but_by_events_that_say_how_often() {
+        let mut request = workload();
+        request.rate = Rate::Never;
+        let attr = plan(&request)[0].attr;
+        assert_eq!((attr.sample_period, attr.flags & AttrFlags::FREQ), (0, AttrFlags::FREQ));
+        request.events[0].terms.rate = Some(events::Rate::Period(7));
+        assert_eq!(plan(&request)[0].attr.sample_period, 7);
+        request.events[0].terms.rate = None;
+        request.events[0].attr.kind = events::KIND_TRACEPOINT;
+        let attr = plan(&request)[0].attr;
+        assert_eq!((attr.sample_period, attr.flags & AttrFlags::FREQ), (0, AttrFlags::empty()));
+    }
+
+    #[test]
+    fn each_sample_wakes_the_recorder_where_nothing_is_held_back() {
+        let mut request = workload();
+        request.wakeup_bytes = None;
+        for it in plan(&request) {
+            assert_eq!(
+                (it.attr.wakeup, it.attr.flags & AttrFlags::WATERMARK),
+                (1, AttrFlags::empty())
+            );
+        }
     }
 }

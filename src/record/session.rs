@@ -37,6 +37,7 @@ use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
+use crate::sys::thread;
 use crate::units::Cpu;
 
 use super::Error;
@@ -235,6 +236,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     }
     if output.is_pipe() {
         session.begin(&mut output, &head);
+    }
+    if let Some(priority) = config.realtime {
+        // Late, since the command and all other threads are to be ordinary ones.
+        thread::run_at(priority)?;
     }
     tracing::debug!(head_bytes = head.len(), "began");
     let end = session.run(&mut output, workload.as_mut(), who.watched);

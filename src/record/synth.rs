@@ -46,6 +46,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::config::Compat;
+use super::config::Synthesis;
 
 /// The longest key of a `BPF_METADATA` entry, in bytes, without its zero.
 const MAX_KEY_LEN: usize = 63;
@@ -64,6 +65,8 @@ pub(super) struct Synth {
     build_ids: BuildIds,
     /// Which records of tasks are asked for beside the usual.
     kinds: AttrFlags,
+    /// Of what ran before, what is told.
+    told: Synthesis,
     n_too_long: u64,
     /// The number of the next message in private records.
     next_message: u32,
@@ -84,12 +87,18 @@ impl Synth {
     /// takes for a record with no id.
     ///
     /// `next_message` is the number of the first message, since numbers are distinct in a recording.
-    /// `kinds` are the records of tasks that are asked for beside the usual.
-    pub(super) fn new(layout: SampleIdLayout, next_message: u32, kinds: AttrFlags) -> Self {
+    /// `kinds` are the records of tasks that are asked for beside the usual, `told` is what is told
+    /// of what ran before.
+    pub(super) fn new(
+        layout: SampleIdLayout,
+        next_message: u32,
+        kinds: AttrFlags,
+        told: Synthesis,
+    ) -> Self {
         let mut trailer = Vec::new();
         layout.encode(&SampleId::default(), &mut trailer);
         let build_ids = BuildIds::default();
-        Self { bytes: Vec::new(), trailer, build_ids, kinds, n_too_long: 0, next_message }
+        Self { bytes: Vec::new(), trailer, build_ids, kinds, told, n_too_long: 0, next_message }
     }
 
     /// The number of the next message.
@@ -243,6 +252,9 @@ impl Synth {
 
     /// A process that runs, with its threads and all that it has mapped to run.
     pub(super) fn process(&mut self, pid: Pid) {
+        if !self.told.contains(Synthesis::TASKS) {
+            return;
+        }
         for tid in process::threads(pid) {
             self.thread(pid, tid);
         }
@@ -250,6 +262,9 @@ impl Synth {
 
     /// A thread that runs and, with the leader, what the process has mapped to run.
     pub(super) fn thread(&mut self, pid: Pid, tid: Tid) {
+        if !self.told.contains(Synthesis::TASKS) {
+            return;
+        }
         let Some(task) = process::task(pid, tid) else { return };
         self.task(&task);
         if tid.0 == pid.0 && !task.is_kernel_thread {
@@ -286,7 +301,7 @@ impl Synth {
 
     /// Cgroups, if these are recorded.
     pub(super) fn cgroups(&mut self) {
-        if !self.kinds.contains(AttrFlags::CGROUP) {
+        if !self.kinds.contains(AttrFlags::CGROUP) || !self.told.contains(Synthesis::CGROUPS) {
             return;
         }
         for Cgroup { id, path } in cgroups::all() {
@@ -296,6 +311,9 @@ impl Synth {
 
     /// What a process has mapped to run and, if that is recorded, to read.
     pub(super) fn mappings(&mut self, pid: Pid) {
+        if !self.told.contains(Synthesis::TASKS | Synthesis::MAPPINGS) {
+            return;
+        }
         let has_data = self.kinds.contains(AttrFlags::MMAP_DATA);
         let is_told = |it: &&Mapping| it.is_executable() || has_data && it.is_readable();
         for mapping in process::mappings(pid).iter().filter(is_told) {
@@ -373,6 +391,7 @@ mod tests {
             SampleIdLayout::new(&Attr { sample_type, flags, ..Attr::default() }),
             0,
             AttrFlags::empty(),
+            Synthesis::all(),
         )
     }
 

@@ -4,6 +4,7 @@ use crate::events;
 use crate::events::Event;
 use crate::host::process;
 use crate::host::settings::Settings;
+use crate::perfdata::AttrFlags;
 use crate::sys::spawn::Held;
 use crate::units::Cpu;
 use crate::units::Pid;
@@ -15,6 +16,7 @@ use super::config::Delay;
 use super::config::Events;
 use super::config::Rate;
 use super::config::Target;
+use super::config::Wakeup;
 use super::note::Note;
 use super::plan::Request;
 use super::plan::Start;
@@ -151,17 +153,24 @@ pub(super) fn request(
     let rate = match config.rate {
         Rate::Usual(hertz) => Rate::Usual(lower(hertz)),
         Rate::Hertz(hertz) => Rate::Hertz(lower(hertz)),
-        Rate::Period(period) => Rate::Period(period),
+        Rate::Period(_) | Rate::Never => config.rate,
     };
     for event in &mut events {
         if let Some(events::Rate::Hertz(hertz)) = &mut event.terms.rate {
             *hertz = lower(*hertz);
         }
+        if !config.contents.no_samples.is_empty() {
+            event.attr.flags -= AttrFlags::EXCLUDE_USER | AttrFlags::EXCLUDE_KERNEL;
+            event.attr.flags |= config.contents.no_samples;
+        }
     }
     let (call_graph, contents) = (config.call_graph, config.contents);
     let (inherit, bpf) = (config.inherit, config.bpf);
     let (ring_per, clock) = (config.ring_per, config.clock);
-    let wakeup_bytes = rings::wakeup_bytes(rings::wanted(config.ring, settings));
+    let wakeup_bytes = match config.wakeup {
+        Wakeup::Filled => Some(rings::wakeup_bytes(rings::wanted(config.ring, settings))),
+        Wakeup::EachSample => None,
+    };
     Request {
         events,
         watch,

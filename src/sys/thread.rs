@@ -29,10 +29,19 @@ pub enum Urgency {
 /// `EPERM` without `CAP_SYS_NICE` or `RLIMIT_RTPRIO`, or in a control group without a real-time
 /// budget.
 pub fn run_first(urgency: Urgency) -> Result<(), Refused> {
-    let sched_priority = match urgency {
+    run_at(match urgency {
         Urgency::Asking => 1,
         Urgency::Catching => 2,
-    };
+    })
+}
+
+/// Makes the calling thread a real-time one of this priority, 1 to 99. Children do not inherit it.
+///
+/// # Errors
+///
+/// As of [`run_first`], and `EINVAL` for another priority.
+pub fn run_at(priority: u8) -> Result<(), Refused> {
+    let sched_priority = priority.into();
     let param = libc::sched_param { sched_priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: takes numbers and a struct that outlives the call; 0 is the calling thread.

@@ -32,6 +32,8 @@ mod naming;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod options;
+#[cfg(test)]
 mod privilege;
 #[cfg(test)]
 mod programs;

@@ -17,6 +17,9 @@ pub(super) struct RateOptions {
     /// Sample each time that so many have happened.
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Take no samples, but count.
+    #[arg(short = 'n', long)]
+    no_samples: bool,
     /// Fail where the kernel allows less than `-F` asks for.
     #[arg(long)]
     strict_freq: bool,
@@ -25,6 +28,9 @@ pub(super) struct RateOptions {
 impl RateOptions {
     /// What is meant by them on this machine.
     pub(super) fn rate(&self, settings: &Settings) -> Result<Rate, Failure> {
+        if self.no_samples {
+            return Ok(Rate::Never);
+        }
         if let Some(period) = self.count {
             return Ok(Rate::Period(period));
         }
@@ -69,6 +75,7 @@ mod tests {
         assert_eq!(of("-F max"), Ok(Rate::Hertz(9000)));
         assert_eq!(of("-F 99"), Ok(Rate::Hertz(99)));
         assert_eq!(of("-c 7"), Ok(Rate::Period(7)));
+        assert_eq!(of("-n -F 99"), Ok(Rate::Never));
         assert!(of("-F 0").is_err() && of("-F x").is_err());
         assert_eq!(
             of("-F 10000 --strict-freq").unwrap_err(),

@@ -49,7 +49,7 @@ fn request(watch: Watch) -> Request {
         clock: None,
         bpf: FollowBpf::Yes,
         online: vec![Cpu(0), Cpu(1)],
-        wakeup_bytes: 4096,
+        wakeup_bytes: Some(4096),
     }
 }
 
