@@ -6,6 +6,7 @@ mod output;
 mod rate_options;
 mod summary;
 mod target_options;
+mod told;
 
 use std::ffi::CString;
 use std::ffi::OsString;
@@ -90,7 +91,8 @@ pub(super) struct Args {
     delay: Option<Delay>,
     /// Take commands from a fifo or a descriptor, and answer on another: `fifo:PATH[,PATH]` or
     /// `fd:N[,N]`. The commands are `enable` and `disable`, each with an event's name or without,
-    /// `ping` and `stop`, a line each; what is done is answered with `ack`.
+    /// `evlist`, also with `-v`, `-g` or `-F`, `snapshot`, `ping` and `stop`, a line each; what is done is
+    /// answered with `ack`.
     #[arg(long, value_name = "WHERE", value_parser = values::control)]
     control: Option<ControlBy>,
     /// Write a directory, to which several threads drain the rings: one for each `cpu`, `core`, `package`
@@ -169,7 +171,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut tell = |note: &record::Note| {
-        if !args.quiet {
+        if let record::Note::Events { told, events } = note {
+            // Somebody asked.
+            for line in told::lines(*told, events) {
+                message::say(&line);
+            }
+        } else if !args.quiet {
             message::warn(&note.to_string());
         }
     };

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::record::ControlBy;
+use crate::record::ControlEnd;
 use crate::record::Delay;
 use crate::record::Synthesis;
 use crate::units::LocalTime;
@@ -44,10 +45,10 @@ pub(super) fn control(text: &str) -> Result<ControlBy, String> {
         None => (places, None),
     };
     let place = |place: &str| match kind {
-        "fifo" if !place.is_empty() => Ok(PathBuf::from(place)),
+        "fifo" if !place.is_empty() => Ok(ControlEnd::Fifo(PathBuf::from(place))),
         "fd" => {
-            let fd: u32 = place.parse().map_err(|_| bad())?;
-            Ok(PathBuf::from(format!("/proc/self/fd/{fd}")))
+            let number: i32 = place.parse().ok().filter(|it| 0 <= *it).ok_or_else(bad)?;
+            Ok(ControlEnd::Inherited(number))
         }
         _ => Err(bad()),
     };
@@ -135,12 +136,14 @@ mod tests {
     #[test]
     fn control_is_by_paths_or_descriptors() {
         let by = |commands: &str, answers: Option<&str>| ControlBy {
-            commands: PathBuf::from(commands),
-            answers: answers.map(PathBuf::from),
+            commands: ControlEnd::Fifo(PathBuf::from(commands)),
+            answers: answers.map(|it| ControlEnd::Fifo(PathBuf::from(it))),
         };
+        let (commands, answers) = (ControlEnd::Inherited(5), Some(ControlEnd::Inherited(7)));
+        let fds = ControlBy { commands, answers };
         assert_eq!(control("fifo:/a"), Ok(by("/a", None)));
         assert_eq!(control("fifo:/a,b"), Ok(by("/a", Some("b"))));
-        assert_eq!(control("fd:5,7"), Ok(by("/proc/self/fd/5", Some("/proc/self/fd/7"))));
+        assert_eq!(control("fd:5,7"), Ok(fds));
         for text in ["", "fd:", "fd:x", "fifo:", "fifo:a,", "pipe:1", "fd:-1"] {
             assert!(control(text).is_err(), "{text}");
         }

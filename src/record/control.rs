@@ -1,5 +1,6 @@
 //! What turns sampling on and off while a recording runs: a schedule, and commands of somebody else.
 
+use std::fmt;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
@@ -8,9 +9,15 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use nix::poll::PollFd;
+use nix::poll::PollFlags;
+use nix::poll::PollTimeout;
+use nix::poll::poll;
+
+use crate::sys::descriptor;
 
 use super::config::Delay;
 
@@ -63,10 +70,41 @@ impl Schedule {
 /// Where commands come from and answers go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlBy {
-    /// A fifo, or an inherited descriptor by its path in `/proc/self/fd`.
-    pub commands: PathBuf,
-    /// The same for answers; `None` for none.
-    pub answers: Option<PathBuf>,
+    /// Where commands come from.
+    pub commands: End,
+    /// Where answers go to; `None` for none.
+    pub answers: Option<End>,
+}
+
+/// One end of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A fifo.
+    Fifo(PathBuf),
+    /// A pipe or a socket that was handed over, by the number of its descriptor.
+    Inherited(i32),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo(path) => path.display().fmt(f),
+            Self::Inherited(number) => write!(f, "fd:{number}"),
+        }
+    }
+}
+
+/// What is to be told of the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Their names.
+    Names,
+    /// Their attributes, in full.
+    Attributes,
+    /// Their groups.
+    Groups,
+    /// How often they sample.
+    Rates,
 }
 
 /// What somebody wants.
@@ -78,9 +116,20 @@ pub(super) enum Command {
     Stop,
     /// An answer.
     Ping,
+    /// What has been recorded so far to be kept.
+    Snapshot,
+    /// The events to be told.
+    List(Told),
+    /// Something that begins as a command does, and is none.
+    Malformed(String),
     /// Something that is not known.
     Unknown(String),
 }
+
+/// The words that a command begins with: perf looks no further to know whether to answer.
+///
+/// Source: `evlist__ctlfd_recv()` in `tools/perf/util/evlist.c`.
+const WORDS: [&str; 6] = ["enable", "disable", "snapshot", "evlist", "stop", "ping"];
 
 impl Command {
     /// Of one line, as in perf-record(1) under `--control`.
@@ -92,6 +141,15 @@ impl Command {
             "disable" => Self::Turn(Sampling::Off, name()),
             "stop" => Self::Stop,
             "ping" => Self::Ping,
+            "snapshot" => Self::Snapshot,
+            "evlist" => match rest.trim() {
+                "" => Self::List(Told::Names),
+                "-v" => Self::List(Told::Attributes),
+                "-g" => Self::List(Told::Groups),
+                "-F" => Self::List(Told::Rates),
+                _ => Self::Malformed(line.to_owned()),
+            },
+            _ if WORDS.iter().any(|it| line.starts_with(it)) => Self::Malformed(line.to_owned()),
             _ => Self::Unknown(line.to_owned()),
         }
     }
@@ -116,6 +174,8 @@ pub(super) struct Control {
     line: Vec<u8>,
     /// Whether nobody is left to command.
     has_ended: bool,
+    /// Whether something came that is no command.
+    was_mistaken: bool,
 }
 
 impl Control {
@@ -124,16 +184,24 @@ impl Control {
     /// # Errors
     ///
     /// Which one could not be opened, and why.
-    pub(super) fn open(by: &ControlBy) -> Result<Self, (PathBuf, io::Error)> {
-        // A fifo opened for both does not end with the first who wrote to it.
-        let fifo = |path: &Path| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
-            options.open(path).map_err(|error| (path.to_owned(), error))
+    pub(super) fn open(by: &ControlBy) -> Result<Self, (End, io::Error)> {
+        let open = |end: &End| {
+            let opened = match end {
+                // A fifo opened for both does not end with the first who wrote to it.
+                End::Fifo(path) => {
+                    let mut options = OpenOptions::new();
+                    options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+                    options.open(path)
+                }
+                End::Inherited(number) => {
+                    descriptor::inherited(*number).map(File::from).map_err(|it| it.errno.into())
+                }
+            };
+            opened.map_err(|error| (end.clone(), error))
         };
-        let commands = fifo(&by.commands)?;
-        let answers = by.answers.as_deref().map(fifo).transpose()?;
-        Ok(Self { commands, answers, line: Vec::new(), has_ended: false })
+        let commands = open(&by.commands)?;
+        let answers = by.answers.as_ref().map(open).transpose()?;
+        Ok(Self { commands, answers, line: Vec::new(), has_ended: false, was_mistaken: false })
     }
 
     /// What to poll, as long as there is something to come.
@@ -146,6 +214,10 @@ impl Control {
         let mut commands = Vec::new();
         let mut buffer = [0; 512];
         for _ in 0..READS_MAX {
+            // What was handed over may be shared with others, who did not ask for reads that fail.
+            if !is_ready(self.commands.as_fd(), PollFlags::POLLIN) {
+                return commands;
+            }
             let n = match (&self.commands).read(&mut buffer) {
                 Ok(0) => {
                     self.has_ended = true;
@@ -174,9 +246,16 @@ impl Control {
         commands
     }
 
+    /// Whether this is the first time that something came that is no command.
+    pub(super) fn is_first_mistake(&mut self) -> bool {
+        !std::mem::replace(&mut self.was_mistaken, true)
+    }
+
     /// Answers that a command was done.
     pub(super) fn acknowledge(&mut self) {
         if let Some(answers) = &mut self.answers
+            // Who does not read answers is not waited for.
+            && is_ready(answers.as_fd(), PollFlags::POLLOUT)
             && let Err(error) = answers.write_all(ACK)
         {
             tracing::debug!(%error, "answer a command");
@@ -184,8 +263,18 @@ impl Control {
     }
 }
 
+/// Whether a read of `fd`, or a write, is done at once.
+fn is_ready(fd: BorrowedFd<'_>, what: PollFlags) -> bool {
+    let mut fds = [PollFd::new(fd, what)];
+    // At the end of a conversation a read is done at once, too.
+    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
     use nix::sys::stat::Mode;
 
     use super::*;
@@ -222,7 +311,8 @@ mod tests {
         for name in ["commands", "answers"] {
             nix::unistd::mkfifo(&path(name), Mode::S_IRWXU).unwrap();
         }
-        let by = ControlBy { commands: path("commands"), answers: Some(path("answers")) };
+        let fifo = |name| End::Fifo(path(name));
+        let by = ControlBy { commands: fifo("commands"), answers: Some(fifo("answers")) };
         let mut control = Control::open(&by).unwrap();
         assert_eq!(control.take(), []);
         let mut writer = OpenOptions::new().write(true).open(path("commands")).unwrap();
@@ -245,8 +335,48 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_takes_commands_and_answers() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let end = End::Inherited(ours.as_raw_fd());
+        let by = ControlBy { commands: end.clone(), answers: Some(end) };
+        let mut control = Control::open(&by).unwrap();
+        drop(ours);
+        assert_eq!(control.take(), []);
+        theirs.write_all(b"snapshot\n").unwrap();
+        assert_eq!(control.take(), [Command::Snapshot]);
+        control.acknowledge();
+        let mut answer = [0; 8];
+        let n = theirs.read(&mut answer).unwrap();
+        assert_eq!(&answer[..n], b"ack\n\0");
+        drop(theirs);
+        assert_eq!(control.take(), []);
+        assert!(control.poll_at().is_none());
+        control.acknowledge();
+    }
+
+    #[test]
+    fn a_line_is_a_command_as_perf_takes_it() {
+        let name = |name: &str| Some(name.to_owned());
+        let malformed = |line: &str| Command::Malformed(line.to_owned());
+        let cases = [
+            ("enable cs:u", Command::Turn(Sampling::On, name("cs:u"))),
+            ("evlist", Command::List(Told::Names)),
+            ("evlist -v", Command::List(Told::Attributes)),
+            ("evlist -g", Command::List(Told::Groups)),
+            ("evlist -F", Command::List(Told::Rates)),
+            ("evlist -vF", malformed("evlist -vF")),
+            ("enablecs", malformed("enablecs")),
+            ("go", Command::Unknown("go".to_owned())),
+        ];
+        for (line, want) in cases {
+            assert_eq!(Command::parse(line), want, "{line}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_opened_is_named() {
-        let by = ControlBy { commands: PathBuf::from("/nonexistent/fifo"), answers: None };
+        let commands = End::Fifo(PathBuf::from("/nonexistent/fifo"));
+        let by = ControlBy { commands, answers: None };
         let (path, error) = Control::open(&by).unwrap_err();
         assert_eq!((path, error.kind()), (by.commands, io::ErrorKind::NotFound));
     }

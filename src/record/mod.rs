@@ -68,6 +68,8 @@ pub use config::Synthesis;
 pub use config::Target;
 pub use config::Wakeup;
 pub use control::ControlBy;
+pub use control::End as ControlEnd;
+pub use control::Told;
 pub use crews::BadThreads;
 pub use crews::Mask;
 pub use crews::Threads;
@@ -75,6 +77,7 @@ pub use filters::check_filter;
 pub use functions::FunctionsOfFiles;
 pub use hop::Tally;
 pub use note::Note;
+pub use note::RecordedEvent;
 pub use session::record;
 
 use crate::bpf::Skipped;
@@ -152,10 +155,10 @@ pub enum Error {
         source: io::Error,
     },
     /// What commands come from, or answers go to, could not be opened.
-    #[error("cannot open `{}` for control", path.display())]
+    #[error("cannot open `{end}` for control")]
     Control {
         /// The fifo or descriptor.
-        path: PathBuf,
+        end: ControlEnd,
         /// Why not.
         #[source]
         source: io::Error,

@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use crate::events::Place;
+use crate::perfdata::Attr;
 use crate::units::Cpu;
+
+use super::control::Told;
 
 /// One thing to tell the user, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,34 @@ pub enum Note {
         /// The refusal.
         why: String,
     },
+    /// A line of whoever commands the recorder is no command; further ones are not told.
+    NoCommand {
+        /// The line.
+        line: String,
+    },
+    /// A command is about an event that is not recorded.
+    NoSuchEvent {
+        /// Its name.
+        name: String,
+    },
+    /// What is recorded, as a command asked to be told.
+    Events {
+        /// What of it.
+        told: Told,
+        /// The events, in their order.
+        events: Vec<RecordedEvent>,
+    },
+}
+
+/// An event of a recording under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedEvent {
+    /// Its name.
+    pub name: String,
+    /// How it was opened.
+    pub attr: Attr,
+    /// Its place in a group.
+    pub place: Place,
 }
 
 impl fmt::Display for Note {
@@ -124,6 +156,14 @@ impl fmt::Display for Note {
             Self::NoRuns { why } => write!(f, "runs of BPF programs are not counted: {why}"),
             Self::NoFormats { why } => {
                 write!(f, "the fields of tracepoints cannot be told apart: {why}")
+            }
+            Self::NoCommand { line } => write!(f, "`{}` is no command", line.escape_default()),
+            Self::NoSuchEvent { name } => {
+                write!(f, "no event `{}` is recorded", name.escape_default())
+            }
+            Self::Events { told: _, events } => {
+                let names: Vec<&str> = events.iter().map(|it| &*it.name).collect();
+                f.write_str(&names.join(", "))
             }
         }
     }

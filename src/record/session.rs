@@ -64,6 +64,7 @@ use super::filters;
 use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
+use super::note::RecordedEvent;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
@@ -118,7 +119,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let symbols = std::thread::spawn(kernel::Symbols::open);
     let (mut directory, mut output) = open_output(config)?;
     let control = config.control.as_ref().map(Control::open).transpose();
-    let control = control.map_err(|(path, source)| Error::Control { path, source })?;
+    let control = control.map_err(|(end, source)| Error::Control { end, source })?;
     // The threads that drain a ring compress what was in it, too.
     if let Some(level) = config.compression.filter(|_| directory.is_none()) {
         let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
@@ -242,7 +243,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         thread::run_at(priority)?;
     }
     tracing::debug!(head_bytes = head.len(), "began");
-    let end = session.run(&mut output, workload.as_mut(), who.watched);
+    let end = session.run(&mut output, workload.as_mut(), who.watched, tell);
     Ok(session.finish(output, workload, sideband, end))
 }
 
@@ -477,6 +478,7 @@ impl Session<'_> {
         output: &mut Output,
         mut workload: Option<&mut Workload>,
         mut watched: Watched,
+        tell: &mut dyn FnMut(&Note),
     ) -> End {
         let mut schedule = Schedule::new(&self.config.delay);
         let start = Instant::now();
@@ -495,7 +497,7 @@ impl Session<'_> {
                 self.turn(sampling, None);
             }
             for command in self.control.as_mut().map(Control::take).unwrap_or_default() {
-                if self.obey(&command) == Then::Stop {
+                if self.obey(&command, tell) == Then::Stop {
                     return End::Asked(None);
                 }
             }
@@ -548,10 +550,32 @@ impl Session<'_> {
     }
 
     /// Does what somebody wants, and says so.
-    fn obey(&mut self, command: &Command) -> Then {
+    fn obey(&mut self, command: &Command, tell: &mut dyn FnMut(&Note)) -> Then {
         tracing::debug!(?command, "control");
-        if let Command::Turn(sampling, name) = command {
-            self.turn(*sampling, name.as_deref());
+        match command {
+            Command::Turn(sampling, name) => {
+                let is_known = |name: &String| self.opened.iter().any(|it| it.name == *name);
+                if let Some(name) = name.as_ref().filter(|it| !is_known(it)) {
+                    tell(&Note::NoSuchEvent { name: name.clone() });
+                }
+                self.turn(*sampling, name.as_deref());
+            }
+            Command::List(told) => {
+                let event = |it: &Opened<EventFd>| RecordedEvent {
+                    name: it.name.clone(),
+                    attr: it.attr,
+                    place: it.place.clone(),
+                };
+                let events = self.opened.iter().map(event).collect();
+                tell(&Note::Events { told: *told, events });
+            }
+            Command::Malformed(line) | Command::Unknown(line) => {
+                // Whoever sends noise does not fill the terminal with it.
+                if self.control.as_mut().is_some_and(Control::is_first_mistake) {
+                    tell(&Note::NoCommand { line: line.clone() });
+                }
+            }
+            Command::Stop | Command::Ping | Command::Snapshot => {}
         }
         // As perf: whoever waits for an answer gets one to everything that it could mean.
         let is_known = !matches!(command, Command::Unknown(_));

@@ -10,6 +10,7 @@ pub mod bpf_counters;
 pub mod bpf_links;
 pub mod bpf_names;
 pub mod clock;
+pub mod descriptor;
 pub mod kernfs;
 pub mod map;
 pub mod perf_event;

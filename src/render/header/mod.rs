@@ -149,6 +149,11 @@ pub fn attribute(attr: &Attr, features: &[FeatureSection]) -> String {
     Attribute { attr, event: &Text::default(), pmus: machine.pmus }.to_string()
 }
 
+/// An event's attribute as a list of `name: value`, for whoever has said the event's name.
+pub fn attribute_list(attr: &Attr) -> String {
+    attribute(attr, &[]).trim_start_matches(", ").replace(" = ", ": ")
+}
+
 /// Whether a section is one of those that are printed on demand only.
 fn is_long(id: FeatureId) -> bool {
     matches!(
