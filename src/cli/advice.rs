@@ -227,6 +227,11 @@ mod tests {
             "this machine gives no branches with `cpu-clock`; leave out `-b`, `-j` and \
              `--call-graph lbr`"
         );
+        assert_eq!(
+            advice(Remedy::OnSteadyClock),
+            "the kernel reads that clock for software events alone; record `cpu-clock` with \
+             `-k monotonic` or `-k monotonic_raw`"
+        );
         assert_eq!(advice(Remedy::OnCpus), "`cpu-clock` counts for whole CPUs alone; add `-a`");
     }
 }

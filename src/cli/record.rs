@@ -338,6 +338,7 @@ fn name_of(output: &Output) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
     use clap::Parser;
 
     use super::*;
@@ -352,6 +353,49 @@ mod tests {
     fn parse(line: &str) -> Args {
         let words = std::iter::once("record").chain(line.split_ascii_whitespace());
         Line::try_parse_from(words).unwrap().args
+    }
+
+    /// The options of perf 6.1 and 7.3 that there is nothing for.
+    const LEFT_OUT: [&str; 8] = [
+        "off-cpu",
+        "off-cpu-thresh",
+        "setup-filter",
+        "overwrite",
+        "switch-max-files",
+        "switch-output",
+        "switch-output-event",
+        "tail-synthesize",
+    ];
+
+    #[test]
+    fn each_option_of_perfs_is_known_or_listed() {
+        // As `perf record -h` lists them, with their letters.
+        let options = "affinity aio all-cgroups all-kernel all-user aux-sample buildid-all \
+                       buildid-mmap call-graph clang-opt clang-path code-page-size control \
+                       data-mmap data-page-size debuginfod dry-run exclude-perf filter group kcore \
+                       kernel-callchains latency max-size mmap-flush namespaces no-bpf-event \
+                       no-buffering num-thread-synthesize off-cpu off-cpu-thresh overwrite \
+                       per-thread phys-data proc-map-timeout running-time sample-cpu \
+                       sample-identifier sample-mem-info setup-filter strict-freq switch-events \
+                       switch-max-files switch-output switch-output-event synth tail-synthesize \
+                       threads timestamp-boundary timestamp-filename transaction user-callchains \
+                       user-regs vmlinux B:no-buildid C:cpu D:delay F:freq G:cgroup I:intr-regs \
+                       N:no-buildid-cache P:period R:raw-samples S:snapshot T:timestamp W:weight \
+                       a:all-cpus b:branch-any c:count d:data e:event g: i:no-inherit \
+                       j:branch-filter k:clockid m:mmap-pages n:no-samples o:output p:pid q:quiet \
+                       r:realtime s:stat t:tid u:uid v:verbose z:compression-level";
+        let command = Line::command();
+        for option in options.split(' ') {
+            let (letter, name) = option.split_once(':').unwrap_or(("", option));
+            let is_it = |it: &&clap::Arg| {
+                let names = it.get_long_and_visible_aliases().into_iter().flatten();
+                let names = names.chain(it.get_all_aliases().into_iter().flatten());
+                (name.is_empty() || names.into_iter().any(|it| it == name))
+                    && it.get_short() == letter.chars().next()
+            };
+            let is_known = command.get_arguments().any(|it| is_it(&it));
+            assert!(is_known || LEFT_OUT.contains(&name), "{option}");
+        }
     }
 
     #[track_caller]

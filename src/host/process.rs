@@ -144,6 +144,15 @@ pub fn namespaces(pid: Pid, tid: Tid) -> Option<Vec<u64>> {
     links.iter().any(|it| *it != 0).then_some(links)
 }
 
+/// Whether a thread that runs may not be looked at by us; one that is gone hides nothing.
+///
+/// Source: `perf_check_permission()` in `kernel/events/core.c` asks `ptrace_may_access()`, and so
+/// do the links of `/proc/PID/ns`.
+pub fn is_hidden(pid: Pid, tid: Tid) -> bool {
+    let link = fs::read_link(format!("/proc/{pid}/task/{tid}/ns/user"));
+    link.is_err_and(|it| it.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 /// What `pid` has in memory; nothing where it is gone or hidden from us.
 pub fn mappings(pid: Pid) -> Vec<Mapping> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -327,6 +336,7 @@ mod tests {
         let links = namespaces(pid, Tid(pid.0)).unwrap();
         assert!(links.len() == 14 && links.iter().all(|it| *it != 0), "{links:x?}");
         assert_eq!(namespaces(Pid(i32::MAX), Tid(i32::MAX)), None);
+        assert!(!is_hidden(pid, Tid(pid.0)) && !is_hidden(Pid(i32::MAX), Tid(i32::MAX)));
         let own = mappings(pid).into_iter().find(Mapping::is_executable).unwrap();
         let path = std::env::current_exe().unwrap();
         let mut ids = BuildIds::default();

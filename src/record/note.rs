@@ -37,6 +37,11 @@ pub enum Note {
         /// The event.
         event: String,
     },
+    /// Tasks of the user that is recorded may not be looked at.
+    HiddenTasks {
+        /// How many.
+        n_tasks: usize,
+    },
     /// A CPU went offline before its event was open.
     CpuOffline {
         /// The CPU.
@@ -131,6 +136,9 @@ impl fmt::Display for Note {
                 f,
                 "the kernel hands `{event}` to no child; what the tasks start is not sampled by it"
             ),
+            Self::HiddenTasks { n_tasks } => {
+                write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")
+            }
             Self::CpuOffline { cpu } => write!(f, "CPU {cpu} is offline and left out"),
             Self::SmallerRings { wanted, taken } => write!(
                 f,

@@ -2,6 +2,8 @@
 
 use crate::events;
 use crate::events::Event;
+use crate::host::privilege::Capability;
+use crate::host::privilege::Privilege;
 use crate::host::process;
 use crate::host::settings::Settings;
 use crate::perfdata::AttrFlags;
@@ -88,7 +90,7 @@ pub(super) fn find(
             }
         }
         Target::User(user) => {
-            let tasks = process::of_user(*user);
+            let tasks = ours_to_watch(process::of_user(*user), notes);
             let tids: Vec<_> = tasks.iter().map(|it| it.1).collect();
             let mut pids: Vec<_> = tasks.iter().map(|it| it.0).collect();
             pids.dedup();
@@ -120,6 +122,23 @@ pub(super) fn find(
         Watch::Threads(tids) => tids.is_empty(),
     };
     if is_nobody { Err(who.gone()) } else { Ok(who) }
+}
+
+/// Leaves out what the kernel would not let us watch; where that is all, it is to say so itself.
+///
+/// A user has tasks that hide from the user, too: those with secrets, and those whose file may be
+/// run and not read.
+fn ours_to_watch(tasks: Vec<(Pid, Tid)>, notes: &mut Vec<Note>) -> Vec<(Pid, Tid)> {
+    if Privilege::own().has(Capability::PERFMON) {
+        return tasks;
+    }
+    let (ours, hidden): (Vec<_>, Vec<_>) =
+        tasks.iter().copied().partition(|it| !process::is_hidden(it.0, it.1));
+    if ours.is_empty() || hidden.is_empty() {
+        return tasks;
+    }
+    notes.push(Note::HiddenTasks { n_tasks: hidden.len() });
+    ours
 }
 
 /// What the plan depends on.

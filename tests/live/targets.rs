@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -74,6 +76,7 @@ fn check_family(recording: &Path, task: u32) {
 /// Users whom nothing here runs for.
 const USER: &str = "54321";
 const NOBODY: &str = "54320";
+const SELF_WATCHER: &str = "54322";
 
 fn spinning_user() -> Background {
     let mut spin = Command::new("setpriv");
@@ -97,6 +100,52 @@ fn the_tasks_of_a_user_are_recorded_with_what_they_start() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&nobody, &output));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said, format!("error: no task of the user {NOBODY} runs\n"));
+}
+
+#[test]
+fn who_records_themselves_leaves_out_what_hides_from_them() {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    if !may_run(&[Need::Root]) || paranoid.trim().parse::<i32>().is_ok_and(|it| 2 < it) {
+        // There only root opens events.
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(scratch.path(), 0o777);
+    let [recorder, hidden, recording] =
+        ["bpfperf", "hidden", "perf.data"].map(|it| scratch.path().join(it));
+    fs::copy(bpfperf().get_program(), &recorder).unwrap();
+    fs::copy("/bin/sh", &hidden).unwrap();
+    mode(&recorder, 0o755);
+    // Who runs a file with the rights of another group is not to look into its memory.
+    std::os::unix::fs::chown(&hidden, None, Some(1)).unwrap();
+    mode(&hidden, 0o2755);
+    let as_user = |program: &Path| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", SELF_WATCHER, "--regid", SELF_WATCHER, "--clear-groups"]);
+        command.args(["--bounding-set", "-all"]);
+        command.arg(program);
+        command
+    };
+    let _seen = Background::start(as_user(Path::new("/bin/sh")).args(["-c", SPIN]));
+    let hidden = Background::start(as_user(&hidden).args(["-c", "echo hides; read x"]));
+    let maps = fs::metadata(format!("/proc/{}/maps", hidden.pid())).unwrap();
+    if maps.uid() != 0 {
+        // The file system knows no such rights.
+        return;
+    }
+    let mut record = as_user(&recorder);
+    record.args(["record", "-u", SELF_WATCHER, "-e", "cpu-clock:u", "-m", "1", "-o"]);
+    record.arg(&recording).args(["sleep", "0.3"]);
+    let output = output_of(&mut record);
+    assert!(output.status.success(), "{}", told(&record, &output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let want = "warning: tasks of the user that may not be watched are left out: 1\n";
+    assert!(said.contains(want), "{said}");
+    let found = tasks(bpfperf(), &recording);
+    assert!(!found.is_empty() && found.keys().all(|it| it.0 != hidden.pid()), "{found:?}");
 }
 
 /// A cgroup of the test's own, gone with it.

@@ -290,4 +290,12 @@ fn what_stands_in_the_way_is_found_by_leaving_it_out() {
         |attr: &Attr, target| (is_cycles(attr) && !is_cpu(target)).then_some(Errno::EINVAL);
     let (opened, _, _) = open(&workload(), of_cpus);
     assert_eq!(opened.unwrap_err().remedy, Some(Remedy::OnCpus));
+
+    let mut request = workload();
+    request.clock = Some(libc::CLOCK_REALTIME);
+    // Where samples are taken in an NMI only some clocks can be read.
+    let is_refused =
+        |attr: &Attr, _| (is_cycles(attr) && attr.clockid == 0).then_some(Errno::EINVAL);
+    let (opened, _, _) = open(&request, is_refused);
+    assert_eq!(opened.unwrap_err().remedy, Some(Remedy::OnSteadyClock));
 }
