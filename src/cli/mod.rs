@@ -30,7 +30,8 @@ use clap::Subcommand;
 
 /// A perf-style profiler for Linux whose first language is BPF.
 #[derive(Debug, Parser)]
-#[command(name = "bpfperf", version, arg_required_else_help = true, infer_long_args = true)]
+#[command(name = "bpfperf", version, arg_required_else_help = true)]
+#[command(infer_long_args = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,6 +40,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Record a command, processes, or the whole machine.
+    // As with perf, of an option that is given twice the last one counts.
+    #[command(args_override_self = true)]
     Record(Box<record::Args>),
     /// Print where the samples of a recording fell.
     Report(report::Args),
@@ -87,5 +90,15 @@ mod tests {
     #[test]
     fn the_arguments_of_each_command_agree_with_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_record_may_be_cut_short_and_the_last_one_counts() {
+        let words = ["bpfperf", "record", "-a", "-a", "-F", "99", "--fre", "100", "--call", "fp"];
+        let lists = ["-e", "cs", "-e", "faults", "-p", "1", "-p", "2", "true"];
+        let cli = Cli::try_parse_from(words.iter().chain(&lists)).unwrap();
+        let said = format!("{cli:?}");
+        assert!(said.contains(r#"freq: Some("100")"#) && said.contains("pid: [1, 2]"), "{said}");
+        assert!(said.contains(r#"[List("cs"), List("faults")]"#), "{said}");
     }
 }

@@ -179,4 +179,16 @@ mod tests {
         assert_eq!((clock.name.as_str(), clock.attr.config), ("task-clock:ppp", 1));
         assert_eq!(clock.attr.flags, AttrFlags::PRECISE_IP_LOW | AttrFlags::PRECISE_IP_HIGH);
     }
+
+    #[test]
+    fn events_can_be_made_one_group_unless_there_is_only_one() {
+        let mut events = [default_event(), default_event(), default_event()];
+        events[1].place = Place::Leader { name: Some("x".to_owned()), is_weak: true };
+        group(&mut events[..1]);
+        assert_eq!(events[0].place, Place::Alone);
+        group(&mut events);
+        let places = events.map(|it| it.place);
+        let leader = Place::Leader { name: None, is_weak: false };
+        assert_eq!(places, [leader, Place::Member, Place::Member]);
+    }
 }

@@ -36,7 +36,7 @@ impl RateOptions {
         }
         let most = settings.perf_event_max_sample_rate;
         let Some(text) = self.freq.as_deref() else { return Ok(Rate::Usual(USUAL_HERTZ)) };
-        if text == "max" {
+        if text.eq_ignore_ascii_case("max") {
             return Ok(Rate::Hertz(most.unwrap_or(USUAL_HERTZ)));
         }
         let hertz: u64 = text.parse().ok().filter(|it| *it != 0).ok_or_else(|| {
@@ -72,7 +72,7 @@ mod tests {
             options.rate(&settings).map_err(|it| it.to_string())
         };
         assert_eq!(of(""), Ok(Rate::Usual(4000)));
-        assert_eq!(of("-F max"), Ok(Rate::Hertz(9000)));
+        assert_eq!((of("-F max"), of("-F MAX")), (Ok(Rate::Hertz(9000)), Ok(Rate::Hertz(9000))));
         assert_eq!(of("-F 99"), Ok(Rate::Hertz(99)));
         assert_eq!(of("-c 7"), Ok(Rate::Period(7)));
         assert_eq!(of("-n -F 99"), Ok(Rate::Never));
