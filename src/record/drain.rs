@@ -94,6 +94,8 @@ struct Shared {
     news: Doorbell,
     len: AtomicU64,
     limit: Option<u64>,
+    /// The real-time priority of each thread, if it has one.
+    priority: Option<u8>,
     has_failed: AtomicBool,
 }
 
@@ -136,7 +138,8 @@ struct Crew {
 impl Drainers {
     /// Starts a thread for each of `crews`, which take the rings of their CPUs, each with its part.
     ///
-    /// Events of the rings are polled in `opened`; `limit` is how many bytes are news.
+    /// Events of the rings are polled in `opened`; `limit` is how many bytes are news. With a
+    /// `priority` the threads are real-time ones.
     ///
     /// # Errors
     ///
@@ -147,6 +150,7 @@ impl Drainers {
         opened: &Arc<Vec<Opened<EventFd>>>,
         places: Places,
         limit: Option<u64>,
+        priority: Option<u8>,
     ) -> io::Result<Self> {
         let bell = || Doorbell::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let shared = Arc::new(Shared {
@@ -154,6 +158,7 @@ impl Drainers {
             news: bell()?,
             len: AtomicU64::new(0),
             limit,
+            priority,
             has_failed: AtomicBool::new(false),
         });
         let mut this = Self { threads: Vec::new(), shared };
@@ -244,6 +249,10 @@ impl Crew {
     fn run(mut self, shared: &Shared, opened: &[Opened<EventFd>], places: Places) -> Drained {
         if let Err(refused) = thread::stay_on(self.mask.run_on.iter().copied()) {
             tracing::debug!(%refused, run_on = ?self.mask.run_on, "drain elsewhere");
+        }
+        if let Some(Err(refused)) = shared.priority.map(thread::run_at) {
+            // The thread that waits for these meets the same refusal, and tells it.
+            tracing::debug!(%refused, "drain as an ordinary thread");
         }
         let mut tally = Tally::default();
         let mut is_last = false;

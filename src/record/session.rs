@@ -610,7 +610,8 @@ impl Session<'_> {
             posts.push((ring, Part::new(file, compressor)));
         }
         let (places, limit) = (self.places(), self.config.max_bytes);
-        let drainers = Drainers::start(posts, crews, &self.opened, places, limit);
+        let priority = self.config.realtime;
+        let drainers = Drainers::start(posts, crews, &self.opened, places, limit, priority);
         self.drainers = Some(drainers.map_err(|source| Error::Threads { source })?);
         Ok(())
     }

@@ -112,6 +112,23 @@ fn a_real_time_recorder_runs_an_ordinary_command() {
     assert_eq!(found, [(7, 1), (0, 0)]);
 }
 
+#[test]
+fn all_threads_that_drain_are_real_time_ones() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-r", "7", "--threads", "-e", "cs", "-o"]);
+    record.arg(scratch.path().join("perf.data"));
+    record.args(["sh", "-c", "sleep 0.3; cd /proc/$PPID/task; grep -h ^[0-9].*drain */stat"]);
+    let stats = stdout_of(&mut record);
+    assert!(
+        stats.lines().count() > 0 && stats.lines().all(|it| scheduling(it) == (7, 1)),
+        "{stats}"
+    );
+}
+
 /// Whether names and mappings of the process are told at the beginning.
 #[track_caller]
 fn told_before(recording: &Path, pid: u32) -> (bool, bool) {
