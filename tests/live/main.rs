@@ -18,6 +18,8 @@ mod ending;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod habits;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod lines;

@@ -1,0 +1,231 @@
+//! Every option that says what is recorded and how, typed as for perf: what is opened, and what is
+//! read of it, are the same.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::events::events_of;
+use crate::stage::Need;
+use crate::stage::bpfperf;
+use crate::stage::may_run;
+use crate::stage::output_of;
+use crate::stage::peer;
+use crate::stage::stdout_of;
+use crate::stage::told;
+
+/// What two recorders, or two readers, agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agree {
+    /// The events opened, and all that is printed of what we recorded.
+    InAll,
+    /// The events opened alone; why not more stands beside it.
+    InEvents,
+    /// What is printed alone; why not more stands beside it.
+    InPrint,
+}
+
+use Agree::InAll;
+use Agree::InEvents;
+use Agree::InPrint;
+
+const EVENTS: &[(&str, Agree)] = &[
+    ("-e cpu-clock", InAll),
+    ("-e cpu-clock,faults", InAll),
+    ("-e cpu-clock -e cs", InAll),
+    ("-e {cpu-clock,faults}", InAll),
+    ("-e {cpu-clock,faults}:S", InAll),
+    ("-e {cpu-clock,cs}:W", InAll),
+    ("-e {cpu-clock/name=a/,cs/name=b/}", InAll),
+    ("-e cpu-clock:u,cpu-clock:k,faults:uk", InAll),
+    ("-e cpu-clock:p,cpu-clock:pp,cpu-clock:P", InAll),
+    ("-e cpu-clock:S", InAll),
+    ("-e cpu-clock:H,cpu-clock:G,cpu-clock:I", InAll),
+    ("-e cpu-clock:D,cpu-clock:e", InAll),
+    ("-e cpu-clock/period=1000000/", InAll),
+    ("-e cpu-clock/freq=500/", InAll),
+    ("-e cpu-clock/name=mine/", InAll),
+    ("-e cpu-clock/call-graph=fp/,faults", InAll),
+    ("-e cpu-clock/max-stack=4,call-graph=fp/", InAll),
+    ("-e cpu-clock/no-inherit/,faults/inherit/", InAll),
+    // A sample without a time is shown with the name that its task gets last.
+    ("-e cpu-clock/time=0/,faults/time=1/", InEvents),
+    // perf adds addresses of data, and unwinds.
+    ("-e cpu-clock/call-graph=dwarf,stack-size=4096/ -F 99", InPrint),
+    ("-e task-clock,cpu-clock/period=2000000/u", InAll),
+    ("-e software/config=0/", InAll),
+    ("-e mem:0x1000:x", InAll),
+    // perf's name lacks the length.
+    ("-e mem:0x1000/8:rw", InPrint),
+    ("-e dummy,bpf-output", InAll),
+    ("-e sched:sched_switch,sched:sched_wakeup", InAll),
+    // perf's order is that of the folder.
+    ("-e sched:sched_pro*", InPrint),
+    ("-e syscalls:sys_enter_openat -g", InAll),
+    ("-e sched:sched_switch --filter prev_pid!=0", InAll),
+    ("-e sched:sched_switch --filter prev_comm~\"sh*\"", InAll),
+    ("-e sched:sched_switch --exclude-perf", InAll),
+];
+
+const CONTENTS: &[(&str, Agree)] = &[
+    ("-e cpu-clock -d", InAll),
+    ("-e cpu-clock -d --phys-data", InAll),
+    ("-e cpu-clock --data-page-size", InAll),
+    ("-e cpu-clock --code-page-size", InAll),
+    ("-e cpu-clock --sample-mem-info", InAll),
+    ("-e cpu-clock --data-mmap", InAll),
+    ("-e cpu-clock -W", InAll),
+    ("-e cpu-clock -T", InAll),
+    ("-e cpu-clock -P", InAll),
+    ("-e cpu-clock -R", InAll),
+    ("-e cpu-clock -s", InAll),
+    ("-e cpu-clock -n", InAll),
+    ("-e cpu-clock -I", InAll),
+    ("-e cpu-clock -Iax,bx", InAll),
+    ("-e cpu-clock --intr-regs=ax", InAll),
+    ("-e cpu-clock --user-regs", InAll),
+    ("-e cpu-clock --user-regs=ip,sp", InAll),
+    ("-e cpu-clock --transaction", InAll),
+    ("-e cpu-clock --sample-cpu", InAll),
+    ("-e cpu-clock --sample-identifier", InAll),
+    ("-e cpu-clock --namespaces", InAll),
+    ("-e cpu-clock --switch-events", InAll),
+    ("-e cpu-clock --all-cgroups", InAll),
+    ("-e cpu-clock --running-time", InAll),
+];
+
+const MODES: &[(&str, Agree)] = &[
+    ("-e cpu-clock -g", InAll),
+    ("-e cpu-clock --call-graph fp", InAll),
+    // perf unwinds what was recorded.
+    ("-e cpu-clock -F 99 --call-graph dwarf", InEvents),
+    ("-e cpu-clock -F 99 --call-graph dwarf,4096", InEvents),
+    ("-e cpu-clock -g --user-callchains", InAll),
+    ("-e cpu-clock -g --kernel-callchains", InAll),
+    ("-e cpu-clock --all-user", InAll),
+    ("-e cpu-clock --all-kernel", InAll),
+    ("-e cpu-clock -c 1000000", InAll),
+    ("-e cpu-clock -F 99 --strict-freq", InAll),
+    ("-e cpu-clock -i", InAll),
+    ("-e cpu-clock -m 16", InAll),
+    ("-e cpu-clock -k mono", InAll),
+    ("-e cpu-clock -z", InAll),
+    ("-e cpu-clock --max-size=10M", InAll),
+    ("-e cpu-clock -D 5", InAll),
+    ("-e cpu-clock -B", InAll),
+    ("-e cpu-clock -N", InAll),
+    ("-e cpu-clock --buildid-all", InAll),
+    ("-e cpu-clock --no-bpf-event", InAll),
+];
+
+/// What both refuse, with what we say of it.
+const REFUSED: &[(&str, &str)] = &[
+    ("-e r1a8", "error: cannot open event `r1a8` on "),
+    ("-e L1-dcache-load-misses", "error: cannot open event `L1-dcache-load-misses` on "),
+    ("-e cpu-clock -b", "error: cannot open event `cpu-clock` on "),
+    ("-e cpu-clock -j any,u", "error: cannot open event `cpu-clock` on "),
+    ("-e cpu-clock --call-graph lbr", "error: cannot open event `cpu-clock` on "),
+    ("-e uprobe:/nonexistent:main", "error: cannot read `/nonexistent`"),
+    ("-e sched:sched_switch --filter prev_pidd!=0", "error: cannot filter `sched:sched_switch`"),
+    (
+        "-e cpu-clock --filter prev_pid!=0",
+        "error: `--filter` filters tracepoints, and `cpu-clock` is none",
+    ),
+    ("-e cpu-clock,", "error: an event is missing at column 11 of `cpu-clock,`"),
+    (
+        "-e cpu-clock/frek=5/",
+        "error: `frek` at column 11 of `cpu-clock/frek=5/` is no term of `cpu-clock`",
+    ),
+    ("-e cpu-clock:uu", "error: modifier `u` stands twice, again at column 12 of `cpu-clock:uu`"),
+    ("-e nosuch", "error: no event is called `nosuch`, at column 1 of `nosuch`"),
+];
+
+/// Tasks that come and go, each for a while.
+const LOAD: [&str; 3] = ["sh", "-c", "ls -lR /etc >/dev/null; ls -R /usr/lib >/dev/null"];
+
+/// Records [`LOAD`] with `options` by `recorder` into `to`.
+#[track_caller]
+fn record(mut recorder: Command, options: &str, to: &Path) {
+    recorder.args(["record", "-q", "-o"]).arg(to).args(options.split(' ')).arg("--").args(LOAD);
+    stdout_of(&mut recorder);
+}
+
+/// The lines in which the two differ, but for those of samples after their thread's end, whose name
+/// perf forgets, and for frames of a program that another is about to take the place of.
+fn differences(ours: &str, perfs: &str) -> Vec<(String, String)> {
+    let is_known = |it: &str| it.trim_start().starts_with(':') || it.contains("execve+");
+    let (n_ours, n_perfs) = (ours.lines().count().to_string(), perfs.lines().count().to_string());
+    let lines = ours.lines().zip(perfs.lines()).chain([(n_ours.as_str(), n_perfs.as_str())]);
+    let differ = lines.filter(|it| it.0 != it.1 && !is_known(it.1));
+    differ.map(|it| (it.0.to_owned(), it.1.to_owned())).collect()
+}
+
+#[track_caller]
+fn check(table: &[(&str, Agree)]) {
+    if !may_run(&[Need::Root, Need::Peer]) {
+        return;
+    }
+    let Some(perf) = peer() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let (ours, perfs) = (scratch.path().join("ours"), scratch.path().join("perfs"));
+    for (options, agree) in table {
+        record(bpfperf(), options, &ours);
+        record(Command::new(&perf), options, &perfs);
+        if *agree != InPrint {
+            assert_eq!(events_of(&ours), events_of(&perfs), "{options}");
+        }
+        if *agree == InEvents {
+            continue;
+        }
+        // Of what perf unwinds, the samples alone are the same.
+        let fields: &[&str] =
+            if *agree == InPrint { &["-F", "comm,tid,time,event,period"] } else { &[] };
+        for recording in [&ours, &perfs] {
+            let said = stdout_of(bpfperf().args(["script", "-i"]).arg(recording).args(fields));
+            let mut script = Command::new(&perf);
+            script.args(["script", "--no-inline", "-i"]).arg(recording).args(fields);
+            let differ = differences(&said, &stdout_of(&mut script));
+            assert!(differ.is_empty(), "{options}: {differ:?}");
+        }
+    }
+}
+
+#[test]
+fn events_are_those_of_perf() {
+    check(EVENTS);
+}
+
+#[test]
+fn contents_of_samples_are_those_of_perf() {
+    check(CONTENTS);
+}
+
+#[test]
+fn modes_are_those_of_perf() {
+    check(MODES);
+}
+
+#[test]
+fn what_perf_refuses_is_refused_and_leaves_no_file() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    for (options, want) in REFUSED {
+        let run = |mut recorder: Command| {
+            recorder.args(["record", "-o"]).arg(scratch.path().join("refused"));
+            let output = output_of(recorder.args(options.split(' ')).args(["--", "true"]));
+            (told(&recorder, &output), output)
+        };
+        let (all, output) = run(bpfperf());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.starts_with(want), "{all}");
+        let left = std::fs::read_dir(scratch.path()).unwrap().count();
+        assert_eq!(left, 0, "{options}");
+        if let Some(perf) = peer() {
+            let (all, output) = run(Command::new(perf));
+            assert!(!output.status.success(), "{all}");
+            // perf leaves an empty file of what it refuses late.
+            std::fs::remove_file(scratch.path().join("refused")).ok();
+        }
+    }
+}
