@@ -17,104 +17,104 @@ use crate::stage::told;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Agree {
     /// The events opened, and all that is printed of what we recorded.
-    InAll,
+    All,
     /// The events opened alone; why not more stands beside it.
-    InEvents,
+    Opened,
     /// What is printed alone; why not more stands beside it.
-    InPrint,
+    Printed,
 }
 
-use Agree::InAll;
-use Agree::InEvents;
-use Agree::InPrint;
+use Agree::All;
+use Agree::Opened;
+use Agree::Printed;
 
 const EVENTS: &[(&str, Agree)] = &[
-    ("-e cpu-clock", InAll),
-    ("-e cpu-clock,faults", InAll),
-    ("-e cpu-clock -e cs", InAll),
-    ("-e {cpu-clock,faults}", InAll),
-    ("-e {cpu-clock,faults}:S", InAll),
-    ("-e {cpu-clock,cs}:W", InAll),
-    ("-e {cpu-clock/name=a/,cs/name=b/}", InAll),
-    ("-e cpu-clock:u,cpu-clock:k,faults:uk", InAll),
-    ("-e cpu-clock:p,cpu-clock:pp,cpu-clock:P", InAll),
-    ("-e cpu-clock:S", InAll),
-    ("-e cpu-clock:H,cpu-clock:G,cpu-clock:I", InAll),
-    ("-e cpu-clock:D,cpu-clock:e", InAll),
-    ("-e cpu-clock/period=1000000/", InAll),
-    ("-e cpu-clock/freq=500/", InAll),
-    ("-e cpu-clock/name=mine/", InAll),
-    ("-e cpu-clock/call-graph=fp/,faults", InAll),
-    ("-e cpu-clock/max-stack=4,call-graph=fp/", InAll),
-    ("-e cpu-clock/no-inherit/,faults/inherit/", InAll),
+    ("-e cpu-clock", All),
+    ("-e cpu-clock,faults", All),
+    ("-e cpu-clock -e cs", All),
+    ("-e {cpu-clock,faults}", All),
+    ("-e {cpu-clock,faults}:S", All),
+    ("-e {cpu-clock,cs}:W", All),
+    ("-e {cpu-clock/name=a/,cs/name=b/}", All),
+    ("-e cpu-clock:u,cpu-clock:k,faults:uk", All),
+    ("-e cpu-clock:p,cpu-clock:pp,cpu-clock:P", All),
+    ("-e cpu-clock:S", All),
+    ("-e cpu-clock:H,cpu-clock:G,cpu-clock:I", All),
+    ("-e cpu-clock:D,cpu-clock:e", All),
+    ("-e cpu-clock/period=1000000/", All),
+    ("-e cpu-clock/freq=500/", All),
+    ("-e cpu-clock/name=mine/", All),
+    ("-e cpu-clock/call-graph=fp/,faults", All),
+    ("-e cpu-clock/max-stack=4,call-graph=fp/", All),
+    ("-e cpu-clock/no-inherit/,faults/inherit/", All),
     // A sample without a time is shown with the name that its task gets last.
-    ("-e cpu-clock/time=0/,faults/time=1/", InEvents),
+    ("-e cpu-clock/time=0/,faults/time=1/", Opened),
     // perf adds addresses of data, and unwinds.
-    ("-e cpu-clock/call-graph=dwarf,stack-size=4096/ -F 99", InPrint),
-    ("-e task-clock,cpu-clock/period=2000000/u", InAll),
-    ("-e software/config=0/", InAll),
-    ("-e mem:0x1000:x", InAll),
+    ("-e cpu-clock/call-graph=dwarf,stack-size=4096/ -F 99", Printed),
+    ("-e task-clock,cpu-clock/period=2000000/u", All),
+    ("-e software/config=0/", All),
+    ("-e mem:0x1000:x", All),
     // perf's name lacks the length.
-    ("-e mem:0x1000/8:rw", InPrint),
-    ("-e dummy,bpf-output", InAll),
-    ("-e sched:sched_switch,sched:sched_wakeup", InAll),
+    ("-e mem:0x1000/8:rw", Printed),
+    ("-e dummy,bpf-output", All),
+    ("-e sched:sched_switch,sched:sched_wakeup", All),
     // perf's order is that of the folder.
-    ("-e sched:sched_pro*", InPrint),
-    ("-e syscalls:sys_enter_openat -g", InAll),
-    ("-e sched:sched_switch --filter prev_pid!=0", InAll),
-    ("-e sched:sched_switch --filter prev_comm~\"sh*\"", InAll),
-    ("-e sched:sched_switch --exclude-perf", InAll),
+    ("-e sched:sched_pro*", Printed),
+    ("-e syscalls:sys_enter_openat -g", All),
+    ("-e sched:sched_switch --filter prev_pid!=0", All),
+    ("-e sched:sched_switch --filter prev_comm~\"sh*\"", All),
+    ("-e sched:sched_switch --exclude-perf", All),
 ];
 
 const CONTENTS: &[(&str, Agree)] = &[
-    ("-e cpu-clock -d", InAll),
-    ("-e cpu-clock -d --phys-data", InAll),
-    ("-e cpu-clock --data-page-size", InAll),
-    ("-e cpu-clock --code-page-size", InAll),
-    ("-e cpu-clock --sample-mem-info", InAll),
-    ("-e cpu-clock --data-mmap", InAll),
-    ("-e cpu-clock -W", InAll),
-    ("-e cpu-clock -T", InAll),
-    ("-e cpu-clock -P", InAll),
-    ("-e cpu-clock -R", InAll),
-    ("-e cpu-clock -s", InAll),
-    ("-e cpu-clock -n", InAll),
-    ("-e cpu-clock -I", InAll),
-    ("-e cpu-clock -Iax,bx", InAll),
-    ("-e cpu-clock --intr-regs=ax", InAll),
-    ("-e cpu-clock --user-regs", InAll),
-    ("-e cpu-clock --user-regs=ip,sp", InAll),
-    ("-e cpu-clock --transaction", InAll),
-    ("-e cpu-clock --sample-cpu", InAll),
-    ("-e cpu-clock --sample-identifier", InAll),
-    ("-e cpu-clock --namespaces", InAll),
-    ("-e cpu-clock --switch-events", InAll),
-    ("-e cpu-clock --all-cgroups", InAll),
-    ("-e cpu-clock --running-time", InAll),
+    ("-e cpu-clock -d", All),
+    ("-e cpu-clock -d --phys-data", All),
+    ("-e cpu-clock --data-page-size", All),
+    ("-e cpu-clock --code-page-size", All),
+    ("-e cpu-clock --sample-mem-info", All),
+    ("-e cpu-clock --data-mmap", All),
+    ("-e cpu-clock -W", All),
+    ("-e cpu-clock -T", All),
+    ("-e cpu-clock -P", All),
+    ("-e cpu-clock -R", All),
+    ("-e cpu-clock -s", All),
+    ("-e cpu-clock -n", All),
+    ("-e cpu-clock -I", All),
+    ("-e cpu-clock -Iax,bx", All),
+    ("-e cpu-clock --intr-regs=ax", All),
+    ("-e cpu-clock --user-regs", All),
+    ("-e cpu-clock --user-regs=ip,sp", All),
+    ("-e cpu-clock --transaction", All),
+    ("-e cpu-clock --sample-cpu", All),
+    ("-e cpu-clock --sample-identifier", All),
+    ("-e cpu-clock --namespaces", All),
+    ("-e cpu-clock --switch-events", All),
+    ("-e cpu-clock --all-cgroups", All),
+    ("-e cpu-clock --running-time", All),
 ];
 
 const MODES: &[(&str, Agree)] = &[
-    ("-e cpu-clock -g", InAll),
-    ("-e cpu-clock --call-graph fp", InAll),
+    ("-e cpu-clock -g", All),
+    ("-e cpu-clock --call-graph fp", All),
     // perf unwinds what was recorded.
-    ("-e cpu-clock -F 99 --call-graph dwarf", InEvents),
-    ("-e cpu-clock -F 99 --call-graph dwarf,4096", InEvents),
-    ("-e cpu-clock -g --user-callchains", InAll),
-    ("-e cpu-clock -g --kernel-callchains", InAll),
-    ("-e cpu-clock --all-user", InAll),
-    ("-e cpu-clock --all-kernel", InAll),
-    ("-e cpu-clock -c 1000000", InAll),
-    ("-e cpu-clock -F 99 --strict-freq", InAll),
-    ("-e cpu-clock -i", InAll),
-    ("-e cpu-clock -m 16", InAll),
-    ("-e cpu-clock -k mono", InAll),
-    ("-e cpu-clock -z", InAll),
-    ("-e cpu-clock --max-size=10M", InAll),
-    ("-e cpu-clock -D 5", InAll),
-    ("-e cpu-clock -B", InAll),
-    ("-e cpu-clock -N", InAll),
-    ("-e cpu-clock --buildid-all", InAll),
-    ("-e cpu-clock --no-bpf-event", InAll),
+    ("-e cpu-clock -F 99 --call-graph dwarf", Opened),
+    ("-e cpu-clock -F 99 --call-graph dwarf,4096", Opened),
+    ("-e cpu-clock -g --user-callchains", All),
+    ("-e cpu-clock -g --kernel-callchains", All),
+    ("-e cpu-clock --all-user", All),
+    ("-e cpu-clock --all-kernel", All),
+    ("-e cpu-clock -c 1000000", All),
+    ("-e cpu-clock -F 99 --strict-freq", All),
+    ("-e cpu-clock -i", All),
+    ("-e cpu-clock -m 16", All),
+    ("-e cpu-clock -k mono", All),
+    ("-e cpu-clock -z", All),
+    ("-e cpu-clock --max-size=10M", All),
+    ("-e cpu-clock -D 5", All),
+    ("-e cpu-clock -B", All),
+    ("-e cpu-clock -N", All),
+    ("-e cpu-clock --buildid-all", All),
+    ("-e cpu-clock --no-bpf-event", All),
 ];
 
 /// What both refuse, with what we say of it.
@@ -170,15 +170,15 @@ fn check(table: &[(&str, Agree)]) {
     for (options, agree) in table {
         record(bpfperf(), options, &ours);
         record(Command::new(&perf), options, &perfs);
-        if *agree != InPrint {
+        if *agree != Printed {
             assert_eq!(events_of(&ours), events_of(&perfs), "{options}");
         }
-        if *agree == InEvents {
+        if *agree == Opened {
             continue;
         }
         // Of what perf unwinds, the samples alone are the same.
         let fields: &[&str] =
-            if *agree == InPrint { &["-F", "comm,tid,time,event,period"] } else { &[] };
+            if *agree == Printed { &["-F", "comm,tid,time,event,period"] } else { &[] };
         for recording in [&ours, &perfs] {
             let said = stdout_of(bpfperf().args(["script", "-i"]).arg(recording).args(fields));
             let mut script = Command::new(&perf);
