@@ -15,6 +15,7 @@ mod input;
 mod list;
 mod log;
 mod message;
+mod opposites;
 mod record;
 mod report;
 mod sample_options;
@@ -25,6 +26,7 @@ mod values;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
 
@@ -57,15 +59,23 @@ enum Command {
     Doctor(doctor::Args),
 }
 
+/// What may be typed.
+fn grammar() -> clap::Command {
+    let mut grammar = Cli::command().mut_subcommand("record", opposites::with_opposites);
+    // Else its options do not know yet how many values they take.
+    grammar.build();
+    grammar
+}
+
 /// Runs the command line.
 ///
 /// The status is 0 if all was done, 1 if it could not be, 2 for wrong usage; `record` passes on the
 /// status of its command.
 pub fn main() -> ExitCode {
-    let mut grammar = Cli::command();
-    // Else its options do not know yet how many values they take.
-    grammar.build();
-    let cli = match Cli::try_parse_from(attached::spell_out(std::env::args_os(), &grammar)) {
+    let grammar = grammar();
+    let words = attached::spell_out(std::env::args_os(), &grammar);
+    let cli = grammar.try_get_matches_from(words).and_then(|it| Cli::from_arg_matches(&it));
+    let cli = match cli {
         Ok(cli) => cli,
         Err(error) => return message::usage(&error),
     };
