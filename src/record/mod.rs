@@ -38,6 +38,7 @@ mod pump;
 mod rings;
 mod session;
 pub mod sideband;
+mod spread;
 mod squeeze;
 mod surroundings;
 mod synth;

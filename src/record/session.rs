@@ -25,7 +25,6 @@ use crate::perfdata::FileHeader;
 use crate::perfdata::Layout;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
-use crate::perfdata::compression::Compressor;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::private::Message;
 use crate::sys::bpf_counters;
@@ -38,7 +37,6 @@ use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
 use crate::sys::spawn::Workload;
 use crate::sys::thread;
-use crate::units::Cpu;
 
 use super::Error;
 use super::Summary;
@@ -53,13 +51,11 @@ use super::control::Command;
 use super::control::Control;
 use super::control::Sampling;
 use super::control::Schedule;
-use super::crews::Threads;
 use super::describe;
 use super::describe::Sent;
 use super::directory;
 use super::directory::Directory;
 use super::drain::Drainers;
-use super::drain::Part;
 use super::filters;
 use super::hop::Places;
 use super::hop::Tally;
@@ -77,6 +73,7 @@ use super::pump;
 use super::rings;
 use super::rings::CpuRing;
 use super::sideband::Sideband;
+use super::spread;
 use super::squeeze::Squeezer;
 use super::surroundings::Counting;
 use super::surroundings::Surroundings;
@@ -117,7 +114,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     };
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
-    let (mut directory, mut output) = open_output(config)?;
+    let (mut directory, mut output) = spread::open_output(config)?;
     let control = config.control.as_ref().map(Control::open).transpose();
     let control = control.map_err(|(end, source)| Error::Control { end, source })?;
     // The threads that drain a ring compress what was in it, too.
@@ -245,19 +242,6 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     tracing::debug!(head_bytes = head.len(), "began");
     let end = session.run(&mut output, workload.as_mut(), who.watched, tell);
     Ok(session.finish(output, workload, sideband, end))
-}
-
-/// Opens what is written to: a file, a pipe, or the file with the header in a directory.
-fn open_output(config: &Config) -> Result<(Option<Directory>, Output), Error> {
-    let failed = |source| output_error(config, source);
-    match (&config.threads, &config.output) {
-        (Some(_), config::Output::File(path)) => {
-            let directory = Directory::create(path).map_err(failed)?;
-            let header = directory.header().map_err(failed)?;
-            Ok((Some(directory), Output::of_directory(header, path.clone())))
-        }
-        _ => Ok((None, Output::create(&config.output).map_err(failed)?)),
-    }
 }
 
 /// Opens what is to be recorded, and the rings that it is written to.
@@ -585,37 +569,6 @@ impl Session<'_> {
         if *command == Command::Stop { Then::Stop } else { Then::GoOn }
     }
 
-    /// Hands the rings over to the threads that drain them from here on.
-    fn spread(
-        &mut self,
-        directory: &Directory,
-        threads: &Threads,
-        online: &[Cpu],
-    ) -> Result<(), Error> {
-        let mut recorded: Vec<Cpu> = self.rings.iter().filter_map(CpuRing::cpu).collect();
-        recorded.dedup();
-        let crews = threads.crews(&recorded, online);
-        let crews = crews.map_err(|cpus| Error::NoCpuOfThread { cpus })?;
-        let mut posts = Vec::with_capacity(self.rings.len());
-        for (idx, ring) in std::mem::take(&mut self.rings).into_iter().enumerate() {
-            let file = directory.part(idx).map_err(|it| output_error(self.config, it))?;
-            let compressor = match self.config.compression {
-                Some(level) => {
-                    let kind = describe::compressed_kind(self.config.compat);
-                    let compressor = Compressor::new(level, kind);
-                    Some(compressor.map_err(|source| Error::Compression { level, source })?)
-                }
-                None => None,
-            };
-            posts.push((ring, Part::new(file, compressor)));
-        }
-        let (places, limit) = (self.places(), self.config.max_bytes);
-        let priority = self.config.realtime;
-        let drainers = Drainers::start(posts, crews, &self.opened, places, limit, priority);
-        self.drainers = Some(drainers.map_err(|source| Error::Threads { source })?);
-        Ok(())
-    }
-
     pub(super) fn round(&mut self, output: &mut Output) -> usize {
         let places = self.places();
         pump::round(&mut self.rings, output, &mut self.tally, places)
@@ -675,7 +628,7 @@ impl Session<'_> {
     }
 }
 
-fn output_error(config: &Config, source: std::io::Error) -> Error {
+pub(super) fn output_error(config: &Config, source: std::io::Error) -> Error {
     let path = match &config.output {
         config::Output::File(path) => path.clone(),
         config::Output::Stdout => PathBuf::from("standard output"),
