@@ -99,6 +99,21 @@ pub struct Skipped {
     pub n_untyped: u64,
 }
 
+impl Skipped {
+    /// The larger of each number: much of what both count is the same.
+    #[must_use]
+    pub fn worst(self, other: Self) -> Self {
+        let Self { n_vanished, n_refused, n_failed, n_hidden, n_untyped } = other;
+        Self {
+            n_vanished: self.n_vanished.max(n_vanished),
+            n_refused: self.n_refused.max(n_refused),
+            n_failed: self.n_failed.max(n_failed),
+            n_hidden: self.n_hidden.max(n_hidden),
+            n_untyped: self.n_untyped.max(n_untyped),
+        }
+    }
+}
+
 /// Programs by id, with the BTF objects that describe them, each fetched once.
 #[derive(Debug, Default)]
 pub struct Programs {

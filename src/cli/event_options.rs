@@ -91,6 +91,14 @@ impl clap::FromArgMatches for EventOptions {
     }
 }
 
+/// The events of a list, on this machine.
+pub(super) fn parse_list(list: &str) -> Result<Vec<Event>, Failure> {
+    let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
+    let functions = &FunctionsOfFiles;
+    let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions };
+    events::parse(list, machine).map_err(|it| not_parsed(&it))
+}
+
 impl EventOptions {
     /// What is meant by them on this machine.
     pub(super) fn events(&self, target: &Target) -> Result<Events, Failure> {

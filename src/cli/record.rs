@@ -3,6 +3,7 @@
 mod chain_options;
 mod habit_options;
 mod output;
+mod part_options;
 mod rate_options;
 mod summary;
 mod target_options;
@@ -48,6 +49,7 @@ use super::values;
 use chain_options::ChainOptions;
 use habit_options::HabitOptions;
 use output::Stamp;
+use part_options::PartOptions;
 use rate_options::RateOptions;
 use target_options::TargetOptions;
 
@@ -75,6 +77,8 @@ pub(super) struct Args {
     /// Write to this file, `-` for stdout [default: perf.data]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    parts: PartOptions,
     /// Compress the records, at this level from 1 to 22, or at 1.
     #[arg(
         short = 'z',
@@ -104,7 +108,7 @@ pub(super) struct Args {
         require_equals = true,
         default_missing_value = "cpu",
         value_parser = Threads::parse,
-        conflicts_with = "per_thread",
+        conflicts_with_all = ["per_thread", "switch_output", "switch_output_event", "overwrite"],
     )]
     threads: Option<Threads>,
     /// End once the file is so large: bytes, or with `B`, `K`, `M` or `G`.
@@ -170,15 +174,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut tell = |note: &record::Note| {
-        if let record::Note::Events { told, events } = note {
-            // Somebody asked.
+    let mut tell = |note: &record::Note| match note {
+        // Somebody asked.
+        record::Note::Events { told, events } => {
             for line in told::lines(*told, events) {
                 message::say(&line);
             }
-        } else if !args.quiet {
-            message::warn(&note.to_string());
         }
+        _ if args.quiet => {}
+        record::Note::Part { path, bytes, samples, lost } => {
+            summary::tell_part(path, *bytes, *samples, *lost);
+        }
+        note => message::warn(&note.to_string()),
     };
     let summary = match record::record(&config, &mut tell) {
         Ok(summary) => summary,
@@ -305,6 +312,9 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         compression: args.compression_level,
         threads: args.threads.clone(),
+        parts: args.parts.parts(&output)?,
+        keep: args.parts.keep(),
+        describe: args.parts.describe(),
         output,
     })
 }
@@ -356,16 +366,7 @@ mod tests {
     }
 
     /// The options of perf 6.1 and 7.3 that there is nothing for.
-    const LEFT_OUT: [&str; 8] = [
-        "off-cpu",
-        "off-cpu-thresh",
-        "setup-filter",
-        "overwrite",
-        "switch-max-files",
-        "switch-output",
-        "switch-output-event",
-        "tail-synthesize",
-    ];
+    const LEFT_OUT: [&str; 3] = ["off-cpu", "off-cpu-thresh", "setup-filter"];
 
     #[test]
     fn each_option_of_perfs_is_known_or_listed() {

@@ -7,7 +7,6 @@ use crate::record::ControlBy;
 use crate::record::ControlEnd;
 use crate::record::Delay;
 use crate::record::Synthesis;
-use crate::units::LocalTime;
 
 /// `-D`: milliseconds, `-1`, or windows such as `10-20,30-40`.
 pub(super) fn delay(text: &str) -> Result<Delay, String> {
@@ -106,12 +105,6 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|it| *it != 0).ok_or_else(bad)
 }
 
-/// What is appended to a file's name: `.YYYYMMDDhhmmss` and hundredths of a second.
-pub(super) fn stamp(time: &LocalTime, hundredths: u32) -> String {
-    let LocalTime { year, month, day, weekday: _, hour, minute, second } = time;
-    format!(".{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,12 +171,5 @@ mod tests {
         for text in ["", "0", "M", "3X", "-1", "99999999999999999999", "99999999999G"] {
             assert!(size(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_stamp_sorts_as_time_does() {
-        let (year, month, day, weekday) = (2026, 1, 2, 5);
-        let time = LocalTime { year, month, day, weekday, hour: 3, minute: 4, second: 5 };
-        assert_eq!(stamp(&time, 6), ".2026010203040506");
     }
 }

@@ -3,9 +3,6 @@
 //! The events that tell of tasks and programs are on by now. On a busy machine they fill the rings
 //! while we look at what runs, so the rings are drained in between.
 
-use std::io;
-use std::thread::JoinHandle;
-
 use crate::bpf;
 use crate::bpf::Programs;
 use crate::host::kernel;
@@ -20,30 +17,37 @@ use super::config::RingPer;
 use super::config::Synthesis;
 use super::config::Target;
 use super::note::Note;
-use super::plan::Request;
 use super::plan::Watch;
 use super::pump;
 use super::session::Session;
 use super::synth::Synth;
-use super::who::Who;
 
 /// After how many processes the rings are drained: these take some milliseconds.
 const PROCESSES_A_DRAIN: u32 = 32;
+
+/// Whose tasks and mappings are described.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whom<'a> {
+    /// Those that were named, and the command that waits to be run.
+    Named(Option<&'a Held>),
+    /// All that run: what the named ones have started by now is among them.
+    All,
+    /// Those of all that have memory still. At the end of a file, whose records tell more of one that
+    /// is about to be gone, a record of it alone would take that away from perf.
+    Living,
+}
 
 impl Session<'_> {
     /// How things stand before the first record of the kernel's, as records.
     pub(super) fn describe_start(
         &mut self,
-        who: &Who,
-        request: &Request,
-        symbols: JoinHandle<io::Result<kernel::Symbols>>,
-        held: Option<&Held>,
+        symbols: Option<kernel::Symbols>,
+        whom: Whom<'_>,
         notes: &mut Vec<Note>,
     ) -> Vec<u8> {
         let of_tasks = self.data_mappings() | self.config.contents.of_tasks;
         let mut synth = Synth::new(self.trailer(), 0, of_tasks, self.config.synthesis);
         synth.ids(&self.id_entries());
-        let symbols = symbols.join().ok().and_then(Result::ok);
         match symbols.as_ref().and_then(kernel::Symbols::text) {
             Some(text) => synth.kernel(text),
             None if self.samples_kernel => notes.push(Note::NoKernelMap),
@@ -52,27 +56,41 @@ impl Session<'_> {
         for module in kernel::modules() {
             synth.module(&module);
         }
-        synth.threads(&who.threads);
-        match &who.watch {
+        synth.threads(&self.threads);
+        match &self.request.watch {
             Watch::Cpus(cpus) => synth.cpus(cpus),
-            Watch::Threads(_) if request.ring_per == RingPer::Thread => synth.no_cpu(),
-            Watch::Threads(_) => synth.cpus(&request.online),
+            Watch::Threads(_) if self.request.ring_per == RingPer::Thread => synth.no_cpu(),
+            Watch::Threads(_) => synth.cpus(&self.request.online),
         }
         self.describe_programs(&mut synth, symbols);
         synth.cgroups();
         self.drain_early();
-        let has_tasks = self.config.synthesis.contains(Synthesis::TASKS);
-        if self.config.target.is_cpus() && has_tasks {
-            for (pid, n) in process::all().into_iter().zip(1..) {
-                synth.process(pid);
-                if n % PROCESSES_A_DRAIN == 0 {
-                    self.drain_early();
+        self.describe_tasks(whom, &mut synth);
+        synth.finished();
+        self.next_message = synth.next_message();
+        self.drain_early();
+        synth.take()
+    }
+
+    /// Which tasks run, and what they have mapped.
+    pub(super) fn describe_tasks(&mut self, whom: Whom<'_>, synth: &mut Synth) {
+        let held = match whom {
+            Whom::Named(held) if !self.config.target.is_cpus() => held,
+            _ if !self.config.synthesis.contains(Synthesis::TASKS) => return,
+            Whom::Named(_) | Whom::All | Whom::Living => {
+                for (pid, n) in process::all().into_iter().zip(1..) {
+                    if !matches!(whom, Whom::Living) || !process::mappings(pid).is_empty() {
+                        synth.process(pid);
+                    }
+                    if n % PROCESSES_A_DRAIN == 0 {
+                        self.drain_early();
+                    }
                 }
+                return;
             }
-        } else {
-            for &pid in &who.processes {
-                synth.process(pid);
-            }
+        };
+        for &pid in &self.processes {
+            synth.process(pid);
         }
         if let Target::Threads(tids) = &self.config.target {
             for &tid in tids {
@@ -83,17 +101,13 @@ impl Session<'_> {
                 }
             }
         }
-        if let (Some(held), false) = (held, self.config.target.is_cpus()) {
+        if let Some(held) = held {
             let pid = held.pid();
             if let Some(task) = process::task(pid, Tid(pid.0)) {
                 synth.comm(pid, Tid(pid.0), &task.comm);
                 synth.namespaces(pid, Tid(pid.0));
             }
         }
-        synth.finished();
-        self.next_message = synth.next_message();
-        self.drain_early();
-        synth.take()
     }
 
     /// Whether what data is mapped is recorded, be it by the plan's own decision.
@@ -105,7 +119,7 @@ impl Session<'_> {
     /// Takes what the rings hold by now, to be written once there is a file.
     pub(super) fn drain_early(&mut self) {
         let places = self.places();
-        pump::round(&mut self.rings, &mut self.early, &mut self.tally, places);
+        pump::round(&mut self.rings, &mut self.kept, &mut self.tally, places);
     }
 
     fn describe_programs(&mut self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {
@@ -122,8 +136,10 @@ impl Session<'_> {
             for image in bpf::images(&all) {
                 synth.image(&image);
             }
-            let programs = self.programs.iter().flat_map(Programs::iter);
-            self.called = Called::look_up(programs, all);
+            if self.called.is_empty() {
+                let programs = self.programs.iter().flat_map(Programs::iter);
+                self.called = Called::look_up(programs, all);
+            }
         }
     }
 }

@@ -27,9 +27,15 @@ pub(super) struct Called {
     /// The addresses that are, or are being, looked up.
     asked: BTreeSet<Addr>,
     looking: Option<JoinHandle<Vec<KernelFunction>>>,
+    found: Vec<KernelFunction>,
 }
 
 impl Called {
+    /// Whether nothing has been looked up.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.looking.is_none()
+    }
+
     /// Looks up what `programs` call in `all`, the kernel's list of symbols, in the background.
     pub(super) fn look_up<'a>(programs: impl Iterator<Item = &'a Program>, all: String) -> Self {
         let asked = called(programs);
@@ -39,26 +45,28 @@ impl Called {
             .spawn(move || name(&addrs, &all))
             .inspect_err(|error| tracing::debug!(%error, "names of helpers"))
             .ok();
-        Self { asked, looking }
+        Self { asked, looking, found: Vec::new() }
     }
 
-    /// The names of all that `programs` call, those looked up before included.
-    pub(super) fn finish<'a>(
-        self,
+    /// The names of all that `programs` call, and of what was looked up before.
+    pub(super) fn names<'a>(
+        &mut self,
         programs: impl Iterator<Item = &'a Program>,
     ) -> Option<KernelSymbols> {
-        let Self { asked, looking } = self;
-        let mut symbols = looking.and_then(|it| it.join().ok()).unwrap_or_default();
-        let new: BTreeSet<Addr> = called(programs).difference(&asked).copied().collect();
+        if let Some(looking) = self.looking.take() {
+            self.found.extend(looking.join().unwrap_or_default());
+        }
+        let new: BTreeSet<Addr> = called(programs).difference(&self.asked).copied().collect();
         if !new.is_empty() {
             match kernel::Symbols::open().and_then(kernel::Symbols::all) {
-                Ok(all) => symbols.extend(name(&new, &all)),
+                Ok(all) => self.found.extend(name(&new, &all)),
                 Err(error) => tracing::debug!(%error, "names of helpers"),
             }
+            self.asked.extend(new);
         }
-        symbols.sort_by_key(|it| it.addr);
-        symbols.dedup_by_key(|it| it.addr);
-        (!symbols.is_empty()).then_some(KernelSymbols { symbols })
+        self.found.sort_by_key(|it| it.addr);
+        self.found.dedup_by_key(|it| it.addr);
+        (!self.found.is_empty()).then(|| KernelSymbols { symbols: self.found.clone() })
     }
 }
 

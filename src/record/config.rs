@@ -18,6 +18,7 @@ use crate::units::UserId;
 
 use super::control::ControlBy;
 use super::crews::Threads;
+use super::parts::Parts;
 
 /// What to record and how. There is no `Default`: the command line holds the defaults.
 #[derive(Clone, Debug)]
@@ -67,6 +68,30 @@ pub struct Config {
     pub output: Output,
     /// The threads that drain the rings, each to files of a directory; `None` for one file.
     pub threads: Option<Threads>,
+    /// Whether it is one file or several.
+    pub parts: Option<Parts>,
+    /// Which samples are kept.
+    pub keep: Keep,
+    /// When it is said what runs.
+    pub describe: Describe,
+}
+
+/// Which samples are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All that there is time to write.
+    All,
+    /// The latest, as many as the rings hold: they are written at the end, and when somebody asks.
+    Latest,
+}
+
+/// When it is said which tasks run and what they have mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Describe {
+    /// At the start of each file.
+    AtStart,
+    /// At its end, too.
+    AtEndToo,
 }
 
 /// Whom to watch.

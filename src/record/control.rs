@@ -112,12 +112,12 @@ pub enum Told {
 pub(super) enum Command {
     /// Sampling turned on or off, of one event or all.
     Turn(Sampling, Option<String>),
+    /// What was recorded up to here in a file of its own.
+    Snapshot,
     /// The recording to end.
     Stop,
     /// An answer.
     Ping,
-    /// What has been recorded so far to be kept.
-    Snapshot,
     /// The events to be told.
     List(Told),
     /// Something that begins as a command does, and is none.

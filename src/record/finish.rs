@@ -1,8 +1,10 @@
 //! The end of a recording: the last round, what is told at the end, the features, the header; then
 //! the end of the command.
 
+use std::io;
 use std::io::ErrorKind;
 use std::io::IoSlice;
+use std::path::Path;
 
 use nix::sys::signal::Signal;
 
@@ -12,23 +14,37 @@ use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::compression;
 use crate::perfdata::private::Message;
+use crate::perfdata::private::TracepointPrograms;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Ended;
 use crate::sys::spawn::Workload;
 
-use super::BpfGaps;
 use super::Summary;
+use super::before::Whom;
 use super::describe;
 use super::drain::Drainers;
 use super::lost;
+use super::note::Note;
 use super::output::Output;
 use super::plan::Role;
-use super::session::End;
+use super::run::End;
 use super::session::Session;
+use super::sideband;
 use super::sideband::Sideband;
 use super::surroundings::Surroundings;
 use super::synth::Synth;
 use super::watch;
+
+/// How a file went.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The bytes written, header and features included.
+    pub(super) bytes: u64,
+    /// Why not all of it was written.
+    pub(super) failed: Option<io::Error>,
+    /// The programs that were seen on recorded tracepoints.
+    pub(super) tracepoints: Vec<TracepointPrograms>,
+}
 
 impl Session<'_> {
     /// The last round, the features, the header; then the end of the command.
@@ -36,7 +52,6 @@ impl Session<'_> {
         mut self,
         mut output: Output,
         workload: Option<Workload>,
-        sideband: Option<Sideband>,
         end: End,
     ) -> Summary {
         for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
@@ -46,11 +61,34 @@ impl Session<'_> {
             }
         }
         let elapsed = self.started.elapsed();
-        tracing::debug!(tally = ?self.tally, "ended");
-        let late = sideband.map(Sideband::stop);
-        let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
+        let late = self.sideband.take().map(Sideband::stop);
+        self.last_round(&mut output);
+        let part = self.end_part(output, late);
         drop(self.counting.take());
-        self.round(&mut output);
+        // Where the disk is full the command is not to blame, and goes on; where nobody reads any
+        // more, all of this was for that reader.
+        let is_unread = part.failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
+        let command = workload.and_then(|it| self.end(it, is_unread || end != End::Over));
+        let stopped_by = if let End::Asked(signal) = end { signal } else { None };
+        Summary {
+            tally: self.total,
+            bytes: part.bytes,
+            elapsed,
+            command,
+            stopped_by,
+            failed: part.failed,
+            bpf: self.gaps,
+            tracepoints: part.tracepoints,
+            n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
+        }
+    }
+
+    /// Ends a file whose last round is written: what was lost, programs, features, header.
+    ///
+    /// `late` are the programs that were saved while it was written.
+    pub(super) fn end_part(&mut self, mut output: Output, late: Option<sideband::Outcome>) -> Part {
+        tracing::debug!(tally = ?self.tally, "ended");
+        let mut found = self.surroundings.take().map(Surroundings::stop).unwrap_or_default();
         let drained = self.drainers.take().map(Drainers::stop).unwrap_or_default();
         self.tally.add(&drained.tally);
         let (n_plain, n_compressed) = drained.plain_and_compressed;
@@ -65,33 +103,27 @@ impl Session<'_> {
             self.config.synthesis,
         );
         self.count_lost(&mut synth);
-        let mut bpf = BpfGaps::default();
         if let Some(late) = late {
-            bpf.n_lost = late.n_lost;
-            bpf.n_unwatched_cpus = late.n_unwatched_cpus;
-            bpf.ended_early = late.ended_early;
-            let n_programs = late.programs.iter().len();
-            tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
-            let known = self.programs.get_or_insert_default();
-            let new = late.programs.iter().filter(|it| !known.knows(it));
-            new.for_each(|it| synth.metadata(it, self.config.compat));
-            known.merge(late.programs);
+            self.add_late(late, &mut synth);
         }
-        bpf.skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
-        bpf.n_pins = found.n_pins;
-        bpf.n_processes = found.n_processes;
+        let skipped = self.programs.as_ref().map(Programs::skipped).unwrap_or_default();
+        self.gaps.skipped = self.gaps.skipped.worst(skipped);
+        self.gaps.n_pins = self.gaps.n_pins.max(found.n_pins);
+        self.gaps.n_processes = self.gaps.n_processes.max(found.n_processes);
+        if std::mem::take(&mut self.describes_end) {
+            self.describe_tasks(Whom::Living, &mut synth);
+        }
         self.next_message = synth.next_message();
         let mut tail = synth.take();
         self.put_messages(found.messages, &mut tail);
-        let called = std::mem::take(&mut self.called);
-        let called = called.finish(self.programs.iter().flat_map(Programs::iter));
+        let called = self.called.names(self.programs.iter().flat_map(Programs::iter));
         self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);
         if output.is_pipe() {
             let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
             self.put_features(&news, &mut tail);
             describe::pipe_end(self.config.compat, &mut tail);
         }
-        bpf.n_too_long = self.n_too_long;
+        self.gaps.n_too_long = self.n_too_long;
         if let Some(programs) = &self.programs {
             for tracepoint in &mut found.tracepoints {
                 describe::name_in_full(tracepoint, programs);
@@ -102,19 +134,39 @@ impl Session<'_> {
             output.append(&[IoSlice::new(&tail)]);
         }
         let len = output.len();
-        let written = output.finish(describe::sections(&features));
-        let (bytes, failed) = match written {
+        let path = output.path().map(Path::to_owned);
+        let (bytes, mut failed) = match output.finish(describe::sections(&features)) {
             Ok(bytes) => (bytes, drained.failed),
             Err(error) => (len, drained.failed.or(Some(error))),
         };
         let bytes = bytes + drained.len;
-        // Where the disk is full the command is not to blame, and goes on; where nobody reads any
-        // more, all of this was for that reader.
-        let is_unread = failed.as_ref().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe);
-        let command = workload.and_then(|it| self.end(it, is_unread || end != End::Over));
-        let (tally, tracepoints) = (self.tally, found.tracepoints);
-        let stopped_by = if let End::Asked(signal) = end { signal } else { None };
-        Summary { tally, bytes, elapsed, command, stopped_by, failed, bpf, tracepoints }
+        let tally = std::mem::take(&mut self.tally);
+        if let (Some(finished), Some(path)) = (&mut self.finished, path) {
+            match finished.add(&path) {
+                Ok(path) => {
+                    let (samples, lost) = (tally.samples, tally.all_lost());
+                    (self.tell)(&Note::Part { path, bytes, samples, lost });
+                }
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+        self.total.add(&tally);
+        Part { bytes, failed, tracepoints: found.tracepoints }
+    }
+
+    /// Takes over what was saved of programs meanwhile.
+    fn add_late(&mut self, late: sideband::Outcome, synth: &mut Synth) {
+        let n_programs = late.programs.iter().len();
+        tracing::debug!(late.n_loads, late.n_lost, n_programs, "loaded meanwhile");
+        self.gaps.n_lost += late.n_lost;
+        self.gaps.n_unwatched_cpus = self.gaps.n_unwatched_cpus.max(late.n_unwatched_cpus);
+        if late.ended_early.is_some() {
+            self.gaps.ended_early = late.ended_early;
+        }
+        let known = self.programs.get_or_insert_default();
+        let new = late.programs.iter().filter(|it| !known.knows(it));
+        new.for_each(|it| synth.metadata(it, self.config.compat));
+        known.merge(late.programs);
     }
 
     /// Waits for the command, which is asked to end if the recording was.
@@ -131,7 +183,7 @@ impl Session<'_> {
             // Whoever asks a second time means it.
             match watch::signal(&self.signals) {
                 Ok(Came::Stop(_)) => signal = Signal::SIGKILL,
-                Ok(Came::Child) => {}
+                Ok(Came::Child | Came::Switch) => {}
                 Err(_) => return None,
             }
         }
@@ -155,8 +207,13 @@ impl Session<'_> {
                 let n = fd.read(&mut words).unwrap_or_default();
                 let words = words.get(..n).unwrap_or_default();
                 for (id, lost) in lost::of_read(event.attr.read_format, words) {
-                    synth.lost_samples(lost, layout, id);
-                    all += lost;
+                    // The kernel counts from the open on.
+                    let before = self.lost_before.insert(id, lost).unwrap_or(0);
+                    let lost = lost.saturating_sub(before);
+                    if lost != 0 {
+                        synth.lost_samples(lost, layout, id);
+                        all += lost;
+                    }
                 }
             }
         }

@@ -128,6 +128,15 @@ impl Tally {
         Walked { good: at, overlong }
     }
 
+    /// Walks over what a ring holds that is overwritten, and returns how many bytes are whole
+    /// records: the last one may be cut, and behind it nothing may have been written yet.
+    pub(super) fn hop_latest(&mut self, latest: &[u8], places: Places) -> usize {
+        let corrupt = self.corrupt;
+        let Walked { good, .. } = self.hop(latest, &[], places);
+        self.corrupt = corrupt;
+        good
+    }
+
     /// Adds what came by elsewhere.
     pub(super) fn add(&mut self, other: &Self) {
         let Self { samples, lost, lost_samples, throttled, corrupt, first, last } = other;
@@ -161,7 +170,7 @@ fn mended(kind: RecordKind, mut record: Vec<u8>, trailer_len: usize) -> Option<V
 }
 
 /// Kind and size of a record, of the first eight bytes of it.
-fn header_of(word: u64) -> (RecordKind, usize) {
+pub(super) fn header_of(word: u64) -> (RecordKind, usize) {
     let [kind @ .., _, _, low, high] = word.to_ne_bytes();
     (RecordKind(u32::from_ne_bytes(kind)), usize::from(u16::from_ne_bytes([low, high])))
 }
@@ -197,6 +206,18 @@ mod tests {
         first: Some(Nanos(500)),
         last: Some(Nanos(700)),
     };
+
+    #[test]
+    fn of_the_latest_the_last_may_be_cut_and_nothing_behind_it_written() {
+        let mut tally = Tally::default();
+        let latest = [three(), vec![0; 24]].concat();
+        assert_eq!(tally.hop_latest(&latest, PLACES), three().len());
+        assert_eq!(tally, OF_THREE);
+        let mut tally = Tally::default();
+        let cut = &three()[..three().len() - 3];
+        assert_eq!(tally.hop_latest(cut, PLACES), three().len() - 32);
+        assert_eq!((tally.samples, tally.corrupt), (2, 0));
+    }
 
     #[test]
     fn the_end_of_the_ring_may_cut_anywhere_even_in_a_header() {

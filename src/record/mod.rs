@@ -10,6 +10,10 @@
 //!   -> disable, last round, what was lost, features, header
 //! ```
 //!
+//! With several files, one is finished and the next begun between two rounds, while the rings are drained
+//! into memory. Where only the latest samples are kept, the rings of samples are read at the end of
+//! a file alone, and what tells of tasks and programs waits in memory until then.
+//!
 //! With a delay, sampling begins between two rounds. Events that tell of tasks and programs are on
 //! before anyone looks at what runs, so that nothing falls between; what is told twice does no harm.
 //! Nothing here prints: what goes otherwise than asked for is a [`Note`].
@@ -27,15 +31,18 @@ mod drain;
 mod filters;
 mod finish;
 mod functions;
+mod history;
 mod hop;
 mod lost;
 mod note;
 mod open;
 mod output;
+mod parts;
 mod plan;
 mod pmus;
 mod pump;
 mod rings;
+mod run;
 mod session;
 pub mod sideband;
 mod spread;
@@ -43,6 +50,7 @@ mod squeeze;
 mod surroundings;
 mod synth;
 mod tracepoints;
+mod triggers;
 mod watch;
 mod who;
 
@@ -58,9 +66,11 @@ pub use config::Config;
 pub use config::Contents;
 pub use config::CountRuns;
 pub use config::Delay;
+pub use config::Describe;
 pub use config::Events;
 pub use config::FollowBpf;
 pub use config::Inherit;
+pub use config::Keep;
 pub use config::Output;
 pub use config::Rate;
 pub use config::RingPer;
@@ -79,6 +89,9 @@ pub use functions::FunctionsOfFiles;
 pub use hop::Tally;
 pub use note::Note;
 pub use note::RecordedEvent;
+pub use parts::Parts;
+pub use parts::SwitchAt;
+pub use parts::stamped;
 pub use session::record;
 
 use crate::bpf::Skipped;
@@ -205,6 +218,8 @@ pub struct Summary {
     pub bpf: BpfGaps,
     /// The BPF programs that sat on recorded tracepoints at any time of the recording.
     pub tracepoints: Vec<TracepointPrograms>,
+    /// How many files were finished, where there are several; else 0.
+    pub n_parts: u64,
 }
 
 /// What could not be had of BPF programs.

@@ -1,6 +1,7 @@
 //! What went otherwise than asked for without stopping the recording.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::events::Place;
 use crate::perfdata::Attr;
@@ -12,6 +13,17 @@ use super::control::Told;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
+    /// A file of a recording in several is finished; this is no fault.
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Its length in bytes.
+        bytes: u64,
+        /// How many samples are in it.
+        samples: u64,
+        /// How many records were lost.
+        lost: u64,
+    },
     /// An event that nobody asked for by name is not there; another takes its place.
     Instead {
         /// The one that is not there.
@@ -116,6 +128,11 @@ pub struct RecordedEvent {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Part { path, bytes, samples, lost } => write!(
+                f,
+                "`{}` has {bytes} bytes, {samples} samples, {lost} records lost",
+                path.display()
+            ),
             Self::Instead { wanted, taken } => {
                 write!(f, "this machine does not count `{wanted}`; recording `{taken}` instead")
             }

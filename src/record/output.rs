@@ -116,6 +116,19 @@ impl Output {
         }
     }
 
+    /// Whether it is a file that was not there before, as a device was.
+    pub(super) fn is_own_file(&self) -> bool {
+        matches!(self.place, Place::File { temporary: Some(_), .. })
+    }
+
+    /// The file that it is put to, if it is a file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File { path, .. } => Some(path),
+            Place::Stream(_) => None,
+        }
+    }
+
     /// Whether the output is a pipe and so takes the form without sections.
     pub(super) fn is_pipe(&self) -> bool {
         matches!(self.place, Place::Stream(_))

@@ -5,6 +5,7 @@
 //! workload, -p    a task on each CPU         the first sampling event      a dummy on each CPU
 //!   per thread    a task wherever it runs    likewise                      a dummy on each CPU
 //!   with delay    likewise, on later         a dummy of the task's own     a dummy on each CPU
+//!   the latest    likewise, backward         a dummy of the task's own     a dummy on each CPU
 //! -a, -C          each CPU                   a dummy on each CPU           the same dummy
 //! ```
 //!
@@ -32,6 +33,7 @@ use crate::units::Tid;
 use super::config::Contents;
 use super::config::FollowBpf;
 use super::config::Inherit;
+use super::config::Keep;
 use super::config::Rate;
 use super::config::RingPer;
 use super::rings;
@@ -50,6 +52,7 @@ pub(super) struct Request {
     /// The clock of all times, if not the kernel's own.
     pub(super) clock: Option<i32>,
     pub(super) bpf: FollowBpf,
+    pub(super) keep: Keep,
     pub(super) online: Vec<Cpu>,
     /// How many unread bytes in a ring wake the recorder; `None` if each sample does.
     pub(super) wakeup_bytes: Option<u32>,
@@ -106,7 +109,7 @@ pub(super) struct Planned {
 }
 
 /// The side records that tell of tasks.
-const OF_TASKS: AttrFlags = AttrFlags::MMAP
+pub(super) const OF_TASKS: AttrFlags = AttrFlags::MMAP
     .union(AttrFlags::MMAP2)
     .union(AttrFlags::COMM)
     .union(AttrFlags::COMM_EXEC)
@@ -130,7 +133,9 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     let has_programs = request.bpf == FollowBpf::Yes && samples_kernel;
     let has_system = is_cpus || has_programs;
     let is_late = matches!(request.start, Start::AfterExec | Start::WhenToldLater);
-    let has_tasks = !is_cpus && is_late;
+    // Where samples go into a ring that is overwritten, somebody else tells of the tasks.
+    let keeps_latest = request.keep == Keep::Latest;
+    let has_tasks = !is_cpus && (is_late || keeps_latest);
     let n_events = request.events.len() + usize::from(has_system) + usize::from(has_tasks);
 
     let mut common = SampleType::IP | SampleType::TID | SampleType::TIME;
@@ -180,7 +185,7 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         if request.inherit == Inherit::Yes && request.ring_per == RingPer::Cpu {
             attr.flags |= AttrFlags::INHERIT;
         }
-        if request.start == Start::AfterExec {
+        if matches!(request.start, Start::AtExec | Start::AfterExec) {
             attr.flags |= AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
         }
         plan.push(planned_dummy(Role::Tasks, attr, targets));
@@ -194,6 +199,8 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     }
     // Whichever of them comes to own a ring.
     for it in &mut plan {
+        let is_overwritten = keeps_latest && it.role == Role::Sampling;
+        it.attr.flags.set(AttrFlags::WRITE_BACKWARD, is_overwritten);
         it.attr.flags.set(AttrFlags::WATERMARK, request.wakeup_bytes.is_some());
         it.attr.wakeup = request.wakeup_bytes.unwrap_or(1);
         // One clock for all, since they share rings and order.
@@ -395,6 +402,7 @@ mod tests {
             ring_per: RingPer::Cpu,
             clock: None,
             bpf: FollowBpf::Yes,
+            keep: Keep::All,
             online: vec![Cpu(0), Cpu(2)],
             wakeup_bytes: Some(4096),
         }
@@ -434,6 +442,22 @@ mod tests {
         ];
         assert_eq!(shape(&request), want);
         assert!(!plan(&request)[1].attr.flags.contains(AttrFlags::DISABLED));
+    }
+
+    #[test]
+    fn where_the_latest_is_kept_samples_alone_are_overwritten() {
+        let mut request = workload();
+        request.keep = Keep::Latest;
+        let none = AttrFlags::empty();
+        let want =
+            [(Role::Sampling, none, 2), (Role::Tasks, OF_TASKS, 2), (Role::System, OF_PROGRAMS, 2)];
+        assert_eq!(shape(&request), want);
+        let plan = plan(&request);
+        let is_backward = |it: &Planned| it.attr.flags.contains(AttrFlags::WRITE_BACKWARD);
+        assert_eq!(plan.iter().map(is_backward).collect::<Vec<_>>(), [true, false, false]);
+        // The command's own records begin with its samples.
+        let waits = AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
+        assert!(plan[1].attr.flags.contains(waits));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Sink for Vec<u8> {
 
 /// `PERF_RECORD_FINISHED_ROUND`: every ring has been drained since the one before, so all that
 /// comes is newer than what came before that.
-const FINISHED_ROUND: [u8; 8] = {
+pub(super) const FINISHED_ROUND: [u8; 8] = {
     let kind = 68_u32.to_ne_bytes();
     let size = 8_u16.to_ne_bytes();
     [kind[0], kind[1], kind[2], kind[3], 0, 0, size[0], size[1]]

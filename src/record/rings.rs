@@ -9,6 +9,7 @@ use crate::perfdata::AttrFlags;
 use crate::sys::Refused;
 use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::Target;
+use crate::sys::ring::BackwardRing;
 use crate::sys::ring::Ring;
 use crate::sys::ring::page_len;
 use crate::units::Cpu;
@@ -57,6 +58,60 @@ impl Source for CpuRing {
     }
 }
 
+/// A ring that keeps the latest samples, and the event that owns it.
+#[derive(Debug)]
+pub(super) struct LatestRing {
+    ring: BackwardRing,
+    owner: (usize, usize),
+}
+
+impl LatestRing {
+    /// Appends what came since the last time to `records`, the latest first.
+    pub(super) fn read_latest(
+        &mut self,
+        opened: &[Opened<EventFd>],
+        records: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        match instance(opened, self.owner) {
+            Some(owner) => self.ring.read_latest(owner, records),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All rings.
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    /// Those that are drained.
+    pub(super) forward: Vec<CpuRing>,
+    /// Those that keep the latest.
+    pub(super) latest: Vec<LatestRing>,
+}
+
+impl Rings {
+    /// Maps the ring of one event.
+    fn map(
+        &mut self,
+        owner: &EventFd,
+        owner_at: (usize, usize),
+        cpu: Option<Cpu>,
+        direction: Direction,
+        bytes: usize,
+    ) -> Result<(), Refused> {
+        match direction {
+            Direction::Forward => {
+                let ring = Ring::map(owner, bytes)?;
+                self.forward.push(CpuRing { cpu, ring, writers: vec![owner_at] });
+            }
+            Direction::Backward => {
+                let ring = BackwardRing::map(owner, bytes)?;
+                self.latest.push(LatestRing { ring, owner: owner_at });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The rings could not be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
@@ -68,7 +123,8 @@ pub(super) enum Failed {
     Refused(#[from] Refused),
 }
 
-/// Rings for CPUs on which nothing is sampled, in bytes: they carry programs that come and go.
+/// Rings into which nobody samples and that tell of no tasks, in bytes: they carry programs that come
+/// and go.
 const SIDE_RING: usize = 64 << 10;
 
 /// What a ring is of.
@@ -96,12 +152,12 @@ pub(super) fn map(
     size: RingSize,
     settings: &Settings,
     notes: &mut Vec<Note>,
-) -> Result<Vec<CpuRing>, Failed> {
+) -> Result<Rings, Failed> {
     let wanted = wanted(size, settings);
-    let writers = writers(opened);
+    let by_ring = writers(opened);
     let mut ring_bytes = wanted;
     loop {
-        match map_all(opened, &writers, ring_bytes) {
+        match map_all(opened, &by_ring, ring_bytes) {
             Ok(rings) => {
                 tracing::debug!(ring_bytes, "rings");
                 if ring_bytes != wanted {
@@ -111,7 +167,7 @@ pub(super) fn map(
             }
             Err(Refused { errno: Errno::EPERM | Errno::ENOMEM, .. }) => {
                 if size != RingSize::Fitted || ring_bytes <= page_len() {
-                    return Err(Failed::TooLarge { ring_bytes, n_rings: writers.len() });
+                    return Err(Failed::TooLarge { ring_bytes, n_rings: by_ring.len() });
                 }
                 ring_bytes /= 2;
             }
@@ -145,16 +201,31 @@ fn fitted(mlock_kb: Option<u64>, page_len: usize) -> usize {
     (pages / 2 + 1).next_power_of_two() * page_len
 }
 
+/// In which direction a ring is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    /// What is unread stays, and what finds no room is lost.
+    Forward,
+    /// The latest stays.
+    Backward,
+}
+
+/// The events that write into each ring.
+type Writers = BTreeMap<(Of, Direction), Vec<(usize, usize)>>;
+
 /// By ring, the events that write there: those of all tasks last, since they never end.
-fn writers<Fd>(opened: &[Opened<Fd>]) -> BTreeMap<Of, Vec<(usize, usize)>> {
-    let mut by_ring: BTreeMap<Of, Vec<(usize, usize)>> = BTreeMap::new();
+fn writers<Fd>(opened: &[Opened<Fd>]) -> Writers {
+    let mut by_ring = Writers::new();
     for is_last in [false, true] {
         for (event, it) in opened.iter().enumerate() {
             if (it.role == Role::System) != is_last {
                 continue;
             }
+            let is_backward = it.attr.flags.contains(AttrFlags::WRITE_BACKWARD);
+            let direction = if is_backward { Direction::Backward } else { Direction::Forward };
             for (instance, (target, _)) in it.instances.iter().enumerate() {
-                by_ring.entry(Of::target(*target)).or_default().push((event, instance));
+                let ring = (Of::target(*target), direction);
+                by_ring.entry(ring).or_default().push((event, instance));
             }
         }
     }
@@ -169,34 +240,42 @@ pub(super) fn cpu_of(target: Target) -> Option<Cpu> {
     }
 }
 
+fn instance(opened: &[Opened<EventFd>], at: (usize, usize)) -> Option<&EventFd> {
+    Some(&opened.get(at.0)?.instances.get(at.1)?.1)
+}
+
 fn map_all(
     opened: &[Opened<EventFd>],
-    by_ring: &BTreeMap<Of, Vec<(usize, usize)>>,
+    by_ring: &Writers,
     ring_bytes: usize,
-) -> Result<Vec<CpuRing>, Refused> {
-    let fd =
-        |&(event, instance): &(usize, usize)| Some(&opened.get(event)?.instances.get(instance)?.1);
-    let mut rings = Vec::with_capacity(by_ring.len());
-    for (of, writers) in by_ring {
+) -> Result<Rings, Refused> {
+    let mut rings = Rings::default();
+    for ((of, direction), writers) in by_ring {
         let cpu = if let Of::Cpu(cpu) = of { Some(*cpu) } else { None };
-        let Some(owner) = writers.last().and_then(fd) else { continue };
-        let is_sampled =
-            writers.iter().any(|it| opened.get(it.0).is_some_and(|it| it.role == Role::Sampling));
-        let bytes = if is_sampled { ring_bytes } else { ring_bytes.min(SIDE_RING) };
-        let ring = Ring::map(owner, bytes)?;
+        let Some(&owner_at) = writers.last() else { continue };
+        let Some(owner) = instance(opened, owner_at) else { continue };
+        let is_full = writers
+            .iter()
+            .filter_map(|it| opened.get(it.0))
+            .any(|it| it.role != Role::System || it.attr.flags.contains(AttrFlags::TASK));
+        let bytes = if is_full { ring_bytes } else { ring_bytes.min(SIDE_RING) };
+        rings.map(owner, owner_at, cpu, *direction, bytes)?;
         let (mut shared, mut alone) = (Vec::new(), Vec::new());
         for writer in writers {
-            let Some(event) = fd(writer) else { continue };
+            let Some(event) = instance(opened, *writer) else { continue };
             if std::ptr::eq(event, owner) || event.set_output(owner).is_ok() {
                 shared.push(*writer);
             } else {
-                // Another clock, or an AUX area of its own: not everything shares.
-                let ring = Ring::map(event, bytes)?;
-                alone.push(CpuRing { cpu, ring, writers: vec![*writer] });
+                alone.push((event, *writer));
             }
         }
-        rings.push(CpuRing { cpu, ring, writers: shared });
-        rings.append(&mut alone);
+        if let (Direction::Forward, Some(ring)) = (direction, rings.forward.last_mut()) {
+            ring.writers = shared;
+        }
+        for (event, writer) in alone {
+            // Another clock, or an AUX area of its own: not everything shares.
+            rings.map(event, writer, cpu, *direction, bytes)?;
+        }
     }
     Ok(rings)
 }

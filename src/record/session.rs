@@ -1,12 +1,11 @@
 //! A recording from its beginning to its end.
 
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-
-use nix::sys::signal::Signal;
 
 use crate::bpf;
 use crate::bpf::Programs;
@@ -30,16 +29,18 @@ use crate::perfdata::private::Message;
 use crate::sys::bpf_counters;
 use crate::sys::perf_event;
 use crate::sys::perf_event::EventFd;
-use crate::sys::signals::Came;
 use crate::sys::signals::Signals;
 use crate::sys::spawn::Held;
 use crate::sys::spawn::Heritage;
 use crate::sys::spawn::Stdout;
-use crate::sys::spawn::Workload;
 use crate::sys::thread;
+use crate::units::Pid;
+use crate::units::Tid;
 
+use super::BpfGaps;
 use super::Error;
 use super::Summary;
+use super::before::Whom;
 use super::called::Called;
 use super::clock;
 use super::config;
@@ -47,31 +48,32 @@ use super::config::Config;
 use super::config::CountRuns;
 use super::config::Events;
 use super::config::FollowBpf;
-use super::control::Command;
+use super::config::Keep;
 use super::control::Control;
-use super::control::Sampling;
-use super::control::Schedule;
 use super::describe;
 use super::describe::Sent;
 use super::directory;
 use super::directory::Directory;
 use super::drain::Drainers;
 use super::filters;
+use super::history::History;
+use super::history::Kept;
 use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
-use super::note::RecordedEvent;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
+use super::parts::Finished;
 use super::plan;
 use super::plan::Request;
 use super::plan::Role;
 use super::plan::Start;
 use super::plan::Watch;
-use super::pump;
 use super::rings;
 use super::rings::CpuRing;
+use super::rings::LatestRing;
+use super::rings::Rings;
 use super::sideband::Sideband;
 use super::spread;
 use super::squeeze::Squeezer;
@@ -80,14 +82,10 @@ use super::surroundings::Surroundings;
 use super::surroundings::Tracepoint;
 use super::synth::IdEntry;
 use super::tracepoints;
-use super::watch;
+use super::triggers::Triggers;
 use super::watch::Watched;
 use super::who;
 use super::who::Who;
-
-/// How many bytes a round has to bring for the next one to follow at once. What the recorder's own
-/// system calls bring, where system calls are recorded, is less: else it would feed on itself.
-const MUCH: usize = 1024;
 
 /// An event as it stands in the file.
 #[derive(Clone, Debug)]
@@ -115,12 +113,15 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(kernel::Symbols::open);
     let (mut directory, mut output) = spread::open_output(config)?;
+    if config.parts.is_some() && !output.is_own_file() {
+        let source = std::io::Error::other("only an ordinary file can be one of several");
+        return Err(output_error(config, source));
+    }
     let control = config.control.as_ref().map(Control::open).transpose();
     let control = control.map_err(|(end, source)| Error::Control { end, source })?;
     // The threads that drain a ring compress what was in it, too.
-    if let Some(level) = config.compression.filter(|_| directory.is_none()) {
-        let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
-        output.squeeze(squeezer.map_err(|source| Error::Compression { level, source })?);
+    if directory.is_none() {
+        begin_squeezing(config, &mut output)?;
     }
     let held =
         if config.command.is_empty() { None } else { Some(Held::fork(&config.command, heritage)?) };
@@ -128,16 +129,18 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let online = cpus::online()?;
     let mut notes = Vec::new();
 
-    let who = who::find(config, held.as_ref(), &online, &mut notes)?;
+    let mut who = who::find(config, held.as_ref(), &online, &mut notes)?;
+    let watched = std::mem::replace(&mut who.watched, Watched::nobody());
     let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
-    let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
+    let (opened, Rings { forward, latest }) = open(config, &who, &request, &settings, &mut notes)?;
+    let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role == Role::Sampling).any(is_in_kernel);
     let groups = describe::groups(&opened);
     let follows = config.bpf == FollowBpf::Yes
         && samples_kernel
         && opened.iter().any(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
     let watches_all = opened.iter().any(|it| it.role == Role::System);
-    let mut sideband = if follows && watches_all {
+    let sideband = if follows && watches_all {
         let why = |error: &dyn std::error::Error| Note::NoSideband { why: chain(error) };
         Sideband::start(&request.online).map_err(|it| notes.push(why(&it))).ok()
     } else {
@@ -145,36 +148,47 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     };
     let counting = count_runs(config, &mut notes);
     let is_counting = counting.is_some() || settings.bpf_stats_enabled == Some(1);
-    let surroundings = if config.bpf == FollowBpf::Yes && samples_kernel {
-        let counting = if is_counting { Counting::Yes } else { Counting::No };
-        Surroundings::start(counting, tracepoints_of(&opened))
-    } else {
-        None
-    };
     let mut session = Session {
         config,
+        tell,
         signals,
         events: file_events(&opened)?,
         opened: Arc::new(opened),
-        rings,
+        rings: forward,
+        latest,
         tally: Tally::default(),
+        total: Tally::default(),
+        gaps: BpfGaps::default(),
+        lost_before: BTreeMap::new(),
         started: Instant::now(),
         facts: Vec::new(),
         formats: None,
         programs: None,
         samples_kernel,
-        early: Vec::new(),
+        kept: match config.keep {
+            Keep::All => Kept::default(),
+            Keep::Latest => Kept::Latest(History::default()),
+        },
+        describes_end: false,
         next_message: 0,
-        surroundings,
+        surroundings: None,
+        sideband,
         counting,
+        is_counting,
         sent: Sent::default(),
         n_too_long: 0,
         control,
         called: Called::default(),
         drainers: None,
+        threads: who.threads.clone(),
+        processes: who.processes.clone(),
+        request,
+        triggers,
+        finished: config.parts.as_ref().map(Finished::new),
     };
+    session.survey();
     // Tasks that run already are sampled while they are looked at: nothing falls between.
-    let is_early = request.start == Start::WhenTold && !config.target.is_cpus();
+    let is_early = session.request.start == Start::WhenTold && !config.target.is_cpus();
     if is_early {
         filters::set(&session.opened)?;
         session.begin_runs();
@@ -190,12 +204,15 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     if follows {
         session.programs = walk(&mut notes);
         // Who may not ask now may not ask later, either.
-        sideband = sideband.filter(|_| session.programs.is_some());
+        if session.programs.is_none() {
+            session.sideband = None;
+        }
         session.drain_early();
     }
-    let head = session.describe_start(&who, &request, symbols, held.as_ref(), &mut notes);
+    let symbols = symbols.join().ok().and_then(Result::ok);
+    let head = session.describe_start(symbols, Whom::Named(held.as_ref()), &mut notes);
     for note in &notes {
-        tell(note);
+        (session.tell)(note);
     }
 
     // All that takes time stands before the sampling: from there on records come.
@@ -206,19 +223,19 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         }
     }
     if let (Some(directory), Some(threads)) = (&directory, &config.threads) {
-        session.spread(directory, threads, &request.online)?;
+        session.spread(directory, threads)?;
     }
     if !is_early {
         // As late as can be: the threads of ours that run by now are those that a filter leaves out.
         filters::set(&session.opened)?;
         session.begin_runs();
     }
-    if request.start == Start::WhenTold && config.target.is_cpus() {
+    if session.request.start == Start::WhenTold && config.target.is_cpus() {
         session.enable()?;
     }
     let mut workload = match held {
         Some(held) => {
-            if request.start != Start::WhenTold {
+            if session.request.start != Start::WhenTold {
                 session.started = Instant::now();
             }
             Some(held.release().map_err(|errno| Error::Command {
@@ -240,8 +257,17 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         thread::run_at(priority)?;
     }
     tracing::debug!(head_bytes = head.len(), "began");
-    let end = session.run(&mut output, workload.as_mut(), who.watched, tell);
-    Ok(session.finish(output, workload, sideband, end))
+    let end = session.run(&mut output, workload.as_mut(), watched);
+    Ok(session.finish(output, workload, end))
+}
+
+/// From now on `output` compresses rounds, if that was asked for.
+pub(super) fn begin_squeezing(config: &Config, output: &mut Output) -> Result<(), Error> {
+    if let Some(level) = config.compression {
+        let squeezer = Squeezer::start(level, describe::compressed_kind(config.compat));
+        output.squeeze(squeezer.map_err(|source| Error::Compression { level, source })?);
+    }
+    Ok(())
 }
 
 /// Opens what is to be recorded, and the rings that it is written to.
@@ -251,7 +277,7 @@ fn open(
     request: &Request,
     settings: &Settings,
     notes: &mut Vec<Note>,
-) -> Result<(Vec<Opened<EventFd>>, Vec<CpuRing>), Error> {
+) -> Result<(Vec<Opened<EventFd>>, Rings), Error> {
     let instead = events::clock_instead(match who.watch {
         Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
         Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
@@ -307,7 +333,7 @@ fn tracepoints_of(opened: &[Opened<EventFd>]) -> Vec<Tracepoint> {
 }
 
 /// What was loaded before, or `None` where nobody tells.
-fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
+pub(super) fn walk(notes: &mut Vec<Note>) -> Option<Programs> {
     match Programs::walk() {
         Ok(programs) => Some(programs),
         // A kernel without BPF has nothing to tell.
@@ -332,23 +358,39 @@ fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
 /// A recording under way.
 pub(super) struct Session<'a> {
     pub(super) config: &'a Config,
+    /// Whoever is told what goes otherwise.
+    pub(super) tell: &'a mut dyn FnMut(&Note),
     pub(super) signals: Signals,
     pub(super) opened: Arc<Vec<Opened<EventFd>>>,
     pub(super) rings: Vec<CpuRing>,
+    /// The rings that keep the latest samples.
+    pub(super) latest: Vec<LatestRing>,
     pub(super) events: Vec<FileEvent>,
+    /// What came by in this file.
     pub(super) tally: Tally,
+    /// What came by in the files before.
+    pub(super) total: Tally,
+    pub(super) gaps: BpfGaps,
+    /// By id of an event, how much it had lost when it was asked last.
+    pub(super) lost_before: BTreeMap<u64, u64>,
     pub(super) started: Instant,
     pub(super) facts: Vec<Feature>,
     pub(super) formats: Option<Vec<u8>>,
     pub(super) programs: Option<Programs>,
     pub(super) samples_kernel: bool,
-    /// What came before there was a file.
-    pub(super) early: Vec<u8>,
+    /// What came and is in no file yet.
+    pub(super) kept: Kept,
+    /// Whether it is to be said at the end of the file, too, which tasks run.
+    pub(super) describes_end: bool,
     /// The number of the next message in private records.
     pub(super) next_message: u32,
     pub(super) surroundings: Option<Surroundings>,
+    /// The threads that save programs while they live.
+    pub(super) sideband: Option<Sideband>,
     /// As long as it is there the kernel counts the runs of BPF programs.
     pub(super) counting: Option<OwnedFd>,
+    /// Whether the kernel counts runs, for us or for somebody else.
+    pub(super) is_counting: bool,
     /// What a pipe has been told of programs.
     pub(super) sent: Sent,
     /// How many features no record of a pipe has room for.
@@ -357,29 +399,27 @@ pub(super) struct Session<'a> {
     pub(super) called: Called,
     /// Who drains the rings, where that is not done here.
     pub(super) drainers: Option<Drainers>,
-}
-
-/// What ended a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// There is nothing more to record.
-    Over,
-    /// Somebody, or a limit, by this signal if it was one: the command is to end, too.
-    Asked(Option<Signal>),
-}
-
-/// Whether a recording goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
-    /// It does.
-    GoOn,
-    /// It ends.
-    Stop,
+    /// The threads that were named, and the processes.
+    pub(super) threads: Vec<Tid>,
+    pub(super) processes: Vec<Pid>,
+    pub(super) request: Request,
+    /// What begins the next file when it happens.
+    pub(super) triggers: Triggers,
+    /// The files that are finished, if there are to be several.
+    pub(super) finished: Option<Finished>,
 }
 
 impl Session<'_> {
+    /// Begins to look at what BPF programs stand among.
+    pub(super) fn survey(&mut self) {
+        if self.config.bpf == FollowBpf::Yes && self.samples_kernel {
+            let counting = if self.is_counting { Counting::Yes } else { Counting::No };
+            self.surroundings = Surroundings::start(counting, tracepoints_of(&self.opened));
+        }
+    }
+
     /// Lets the runs of BPF programs be counted from here on.
-    fn begin_runs(&self) {
+    pub(super) fn begin_runs(&self) {
         if let Some(surroundings) = &self.surroundings {
             surroundings.begin();
         }
@@ -407,8 +447,11 @@ impl Session<'_> {
         }
     }
 
-    fn begin(&mut self, output: &mut Output, head: &[u8]) {
-        let early = std::mem::take(&mut self.early);
+    pub(super) fn begin(&mut self, output: &mut Output, head: &[u8]) {
+        let early = match &mut self.kept {
+            Kept::All(early) => std::mem::take(early),
+            Kept::Latest(_) => Vec::new(),
+        };
         if output.is_pipe() {
             let mut start = Vec::new();
             FileHeader::Pipe { endian: Endian::NATIVE }.encode(&mut start);
@@ -447,131 +490,13 @@ impl Session<'_> {
     }
 
     /// Writes what was found of programs beside the recording.
-    fn write_found(&mut self, output: &mut Output) {
+    pub(super) fn write_found(&mut self, output: &mut Output) {
         let found = self.surroundings.as_ref().map(Surroundings::take).unwrap_or_default();
         if !found.is_empty() {
             let mut bytes = Vec::new();
             self.put_messages(found, &mut bytes);
             output.append(&[IoSlice::new(&bytes)]);
         }
-    }
-
-    /// Round after round; returns what ended it.
-    fn run(
-        &mut self,
-        output: &mut Output,
-        mut workload: Option<&mut Workload>,
-        mut watched: Watched,
-        tell: &mut dyn FnMut(&Note),
-    ) -> End {
-        let mut schedule = Schedule::new(&self.config.delay);
-        let start = Instant::now();
-        loop {
-            let n_bytes = self.round(output);
-            self.write_found(output);
-            let has_failed = self.drainers.as_ref().is_some_and(Drainers::have_failed);
-            if output.failed().is_some() || has_failed || watched.are_gone() {
-                return End::Over;
-            }
-            let len = output.len() + self.drainers.as_ref().map_or(0, Drainers::len);
-            if self.config.max_bytes.is_some_and(|it| it <= len) {
-                return End::Asked(None);
-            }
-            if let Some(sampling) = schedule.take(start.elapsed()) {
-                self.turn(sampling, None);
-            }
-            for command in self.control.as_mut().map(Control::take).unwrap_or_default() {
-                if self.obey(&command, tell) == Then::Stop {
-                    return End::Asked(None);
-                }
-            }
-            // Whoever sleeps while records come has to wait for a CPU each time. So the rings are
-            // drained again while there is much; signals and ends are looked at in between.
-            let is_busy = MUCH <= n_bytes;
-            // Beyond the end of the clock is never.
-            let next = schedule.next().and_then(|it| start.checked_add(it));
-            let until = if is_busy { Some(Instant::now()) } else { next };
-            if !is_busy {
-                output.note_len();
-            }
-            let control = self.control.as_ref().and_then(Control::poll_at);
-            let found = self.surroundings.as_ref().map(Surroundings::poll_at);
-            let drainers = self.drainers.as_ref().map(Drainers::poll_at);
-            let others: Vec<_> = control.into_iter().chain(found).chain(drainers).collect();
-            let (signals, opened) = (&self.signals, &self.opened);
-            let waited =
-                watch::wait(signals, opened, &mut self.rings, &mut watched, &others, until);
-            if let Err(refused) = waited {
-                tracing::debug!(%refused, "wait");
-                return End::Over;
-            }
-            while let Ok(Some(came)) = self.signals.next() {
-                match came {
-                    Came::Stop(signal) => return End::Asked(Some(signal)),
-                    Came::Child => {
-                        let ended = workload.as_deref_mut().map(Workload::ended);
-                        if matches!(ended, Some(Ok(Some(_)) | Err(_))) {
-                            return End::Over;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Turns sampling on or off, of the event `name` or of all.
-    fn turn(&self, sampling: Sampling, name: Option<&str>) {
-        let is_meant = |it: &&Opened<EventFd>| {
-            it.role == Role::Sampling && name.is_none_or(|name| it.name == name)
-        };
-        for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {
-            let turned = if sampling == Sampling::On { fd.enable() } else { fd.disable() };
-            if let Err(refused) = turned {
-                // Of a task that is gone there is nothing to sample.
-                tracing::debug!(%refused, ?sampling, "turn");
-            }
-        }
-    }
-
-    /// Does what somebody wants, and says so.
-    fn obey(&mut self, command: &Command, tell: &mut dyn FnMut(&Note)) -> Then {
-        tracing::debug!(?command, "control");
-        match command {
-            Command::Turn(sampling, name) => {
-                let is_known = |name: &String| self.opened.iter().any(|it| it.name == *name);
-                if let Some(name) = name.as_ref().filter(|it| !is_known(it)) {
-                    tell(&Note::NoSuchEvent { name: name.clone() });
-                }
-                self.turn(*sampling, name.as_deref());
-            }
-            Command::List(told) => {
-                let event = |it: &Opened<EventFd>| RecordedEvent {
-                    name: it.name.clone(),
-                    attr: it.attr,
-                    place: it.place.clone(),
-                };
-                let events = self.opened.iter().map(event).collect();
-                tell(&Note::Events { told: *told, events });
-            }
-            Command::Malformed(line) | Command::Unknown(line) => {
-                // Whoever sends noise does not fill the terminal with it.
-                if self.control.as_mut().is_some_and(Control::is_first_mistake) {
-                    tell(&Note::NoCommand { line: line.clone() });
-                }
-            }
-            Command::Stop | Command::Ping | Command::Snapshot => {}
-        }
-        // As perf: whoever waits for an answer gets one to everything that it could mean.
-        let is_known = !matches!(command, Command::Unknown(_));
-        if let Some(control) = self.control.as_mut().filter(|_| is_known) {
-            control.acknowledge();
-        }
-        if *command == Command::Stop { Then::Stop } else { Then::GoOn }
-    }
-
-    pub(super) fn round(&mut self, output: &mut Output) -> usize {
-        let places = self.places();
-        pump::round(&mut self.rings, output, &mut self.tally, places)
     }
 
     pub(super) fn layout(&self) -> Layout {

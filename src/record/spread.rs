@@ -31,15 +31,10 @@ pub(super) fn open_output(config: &Config) -> Result<(Option<Directory>, Output)
 
 impl Session<'_> {
     /// Hands the rings over to the threads that drain them from here on.
-    pub(super) fn spread(
-        &mut self,
-        directory: &Directory,
-        threads: &Threads,
-        online: &[Cpu],
-    ) -> Result<(), Error> {
+    pub(super) fn spread(&mut self, directory: &Directory, threads: &Threads) -> Result<(), Error> {
         let mut recorded: Vec<Cpu> = self.rings.iter().filter_map(CpuRing::cpu).collect();
         recorded.dedup();
-        let crews = threads.crews(&recorded, online);
+        let crews = threads.crews(&recorded, &self.request.online);
         let crews = crews.map_err(|cpus| Error::NoCpuOfThread { cpus })?;
         let mut posts = Vec::with_capacity(self.rings.len());
         for (idx, ring) in std::mem::take(&mut self.rings).into_iter().enumerate() {

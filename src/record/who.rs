@@ -190,6 +190,7 @@ pub(super) fn request(
         Wakeup::Filled => Some(rings::wakeup_bytes(rings::wanted(config.ring, settings))),
         Wakeup::EachSample => None,
     };
+    let keep = config.keep;
     Request {
         events,
         watch,
@@ -201,6 +202,7 @@ pub(super) fn request(
         ring_per,
         clock,
         bpf,
+        keep,
         online,
         wakeup_bytes,
     }

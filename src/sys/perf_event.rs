@@ -180,6 +180,28 @@ impl EventFd {
         done("disable an event", unsafe { ioctls::DISABLE(self.0.as_raw_fd(), 0) })
     }
 
+    /// Lets nothing be written to the ring that the event owns; what comes is counted as lost.
+    ///
+    /// Source: `PERF_EVENT_IOC_PAUSE_OUTPUT` in `kernel/events/core.c`, since Linux 4.7.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says: `EINVAL` where the event has no ring.
+    pub fn pause_output(&self) -> Result<(), Refused> {
+        // SAFETY: as in `enable`.
+        done("pause a ring", unsafe { ioctls::PAUSE_OUTPUT(self.0.as_raw_fd(), 1) })
+    }
+
+    /// Lets the ring be written again.
+    ///
+    /// # Errors
+    ///
+    /// As [`EventFd::pause_output`].
+    pub fn resume_output(&self) -> Result<(), Refused> {
+        // SAFETY: as in `enable`.
+        done("resume a ring", unsafe { ioctls::PAUSE_OUTPUT(self.0.as_raw_fd(), 0) })
+    }
+
     /// Sends this event's records into the ring of `other`.
     ///
     /// The kernel refuses (`EINVAL`) another CPU, a per-task event without a CPU, another clock,

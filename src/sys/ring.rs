@@ -1,5 +1,9 @@
 //! The ring through which the kernel hands over an event's records.
 
+mod backward;
+
+pub use backward::BackwardRing;
+
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
@@ -42,17 +46,16 @@ impl Ring {
     /// `data_len` is no power of two of pages.
     pub fn map(event: &EventFd, data_len: usize) -> Result<Self, Refused> {
         let event = event.as_fd().as_raw_fd();
-        Self::map_with(data_len, libc::MAP_SHARED, event)
+        // Writable, since a ring that is mapped read-only is overwritten unread.
+        Self::map_with(data_len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, event)
     }
 
-    fn map_with(data_len: usize, flags: i32, fd: i32) -> Result<Self, Refused> {
+    fn map_with(data_len: usize, access: i32, flags: i32, fd: i32) -> Result<Self, Refused> {
         const CALL: &str = "map a ring";
         let page_len = page_len();
         let whole_pages = data_len.is_power_of_two() && data_len.is_multiple_of(page_len);
         let len = page_len.checked_add(data_len).filter(|_| whole_pages);
         let len = len.ok_or(Refused::new(CALL, nix::errno::Errno::EINVAL))?;
-        // Writable, since a ring that is mapped read-only is overwritten unread.
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the address is the kernel's choice, so no memory of ours is replaced.
         let map = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
         if map == libc::MAP_FAILED {
@@ -119,7 +122,8 @@ impl Ring {
 
     /// # Safety
     ///
-    /// The bytes lie in `[data_tail, data_head)`: the kernel may be writing to all others.
+    /// Nobody writes to the bytes while the slice is alive: in a forward ring they lie in
+    /// `[data_tail, data_head)`, and a backward ring is paused.
     unsafe fn data(&self, start: usize, len: usize) -> &[u8] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.data_len));
         // SAFETY: the mapping is `page_len + data_len` bytes, and the assertion keeps `start`
@@ -152,11 +156,12 @@ mod tests {
     use super::*;
 
     const LEN: usize = 65536;
+    const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
     /// A ring over memory of our own, in which the test plays the kernel.
     fn ring(tail: u64) -> Ring {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let ring = Ring::map_with(LEN, flags, -1).unwrap();
+        let ring = Ring::map_with(LEN, ACCESS, flags, -1).unwrap();
         ring.head().store(tail, Ordering::Relaxed);
         ring.tail().store(tail, Ordering::Relaxed);
         ring
@@ -224,7 +229,7 @@ mod tests {
     fn a_ring_is_a_power_of_two_of_pages() {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         for len in [0, 1, page_len() * 3, usize::MAX] {
-            let refused = Ring::map_with(len, flags, -1).err().map(|it| it.errno);
+            let refused = Ring::map_with(len, ACCESS, flags, -1).err().map(|it| it.errno);
             assert_eq!(refused, Some(nix::errno::Errno::EINVAL), "{len}");
         }
     }

@@ -1,4 +1,4 @@
-//! The signals that end a recording, as a descriptor to poll.
+//! The signals that end a recording, or one of its files, as a descriptor to poll.
 
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use nix::sys::signalfd::SignalFd;
 
 use super::Refused;
 
-/// `SIGINT`, `SIGTERM`, `SIGHUP` and `SIGCHLD`, blocked and read from a descriptor.
+/// `SIGINT`, `SIGTERM`, `SIGHUP`, `SIGUSR2` and `SIGCHLD`, blocked and read from a descriptor.
 ///
 /// To be created before any other thread, which inherits the mask, and before the workload, which
 /// gets the old one back. Dropping it unblocks them.
@@ -43,6 +43,8 @@ pub struct Before {
 pub enum Came {
     /// A child changed its state.
     Child,
+    /// Somebody wants what was recorded up to here in a file of its own: `SIGUSR2`.
+    Switch,
     /// Somebody wants the recording to end.
     Stop(Signal),
 }
@@ -56,7 +58,8 @@ impl Signals {
     pub fn block() -> Result<Self, Refused> {
         let call = |errno| Refused::new("take over the signals", errno);
         let mut mask = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD] {
+        let ends = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+        for signal in ends.into_iter().chain([Signal::SIGUSR2, Signal::SIGCHLD]) {
             mask.add(signal);
         }
         let before_mask = SigSet::thread_get_mask().map_err(call)?;
@@ -93,6 +96,7 @@ impl Signals {
         let number = i32::try_from(info.ssi_signo).unwrap_or_default();
         Ok(match Signal::try_from(number).map_err(call)? {
             Signal::SIGCHLD => Some(Came::Child),
+            Signal::SIGUSR2 => Some(Came::Switch),
             signal => Some(Came::Stop(signal)),
         })
     }

@@ -36,6 +36,8 @@ mod native;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod privilege;
 #[cfg(test)]
 mod programs;

@@ -5,14 +5,11 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::path::PathBuf;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
+use crate::record;
 use crate::record::Output;
-use crate::sys::clock::local_time;
 
 use super::super::message::Failure;
-use super::super::values;
 
 /// Where a recording goes where nothing is said.
 const USUAL_FILE: &str = "perf.data";
@@ -28,20 +25,9 @@ pub(super) enum Stamp {
 pub(super) fn output(file: Option<&Path>, has_stamp: Stamp) -> Result<Output, Failure> {
     let output = named(file)?;
     Ok(match output {
-        Output::File(path) if has_stamp == Stamp::Yes => {
-            let mut name = path.into_os_string();
-            name.push(stamp());
-            Output::File(name.into())
-        }
+        Output::File(path) if has_stamp == Stamp::Yes => Output::File(record::stamped(&path)),
         output => output,
     })
-}
-
-/// The time of this moment as part of a file's name.
-fn stamp() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).ok().and_then(local_time);
-    seconds.map(|it| values::stamp(&it, since.subsec_millis() / 10)).unwrap_or_default()
 }
 
 fn named(file: Option<&Path>) -> Result<Output, Failure> {

@@ -1,5 +1,7 @@
 //! What is told at the end of a recording.
 
+use std::path::Path;
+
 use crate::bpf::Skipped;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
@@ -30,20 +32,47 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
     if let Some(droppers) = droppers(&summary.tracepoints) {
         message::warn(&droppers);
     }
-    let samples = match tally.samples {
-        0 => "no samples".to_owned(),
-        1 => "1 sample".to_owned(),
-        n => format!("{n} samples"),
-    };
-    let megabytes = summary.bytes as f64 / f64::from(1 << 20);
+    let samples = counted(tally.samples);
+    let megabytes = megabytes(summary.bytes);
     let seconds = summary.elapsed.as_secs_f64();
-    let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+    let lost = and_lost(lost);
     let missed = bpf_missed(summary.bpf.skipped.n_vanished);
+    if summary.n_parts != 0 {
+        let files = if summary.n_parts == 1 { "file" } else { "files" };
+        message::say(&format!(
+            "[ bpfperf record: Captured {samples} in {} {files} ({seconds:.3} s{lost}{missed}) ]",
+            summary.n_parts
+        ));
+        return;
+    }
     let name = name_of(output);
     message::say(&format!(
         "[ bpfperf record: Captured and wrote {megabytes:.3} MB {name} \
          ({samples}, {seconds:.3} s{lost}{missed}) ]"
     ));
+}
+
+/// Tells of one file of several.
+pub(super) fn tell_part(path: &Path, bytes: u64, samples: u64, lost: u64) {
+    let (megabytes, name) = (megabytes(bytes), path.display());
+    let (samples, lost) = (counted(samples), and_lost(lost));
+    message::say(&format!("[ bpfperf record: Wrote {megabytes:.3} MB {name} ({samples}{lost}) ]"));
+}
+
+fn counted(samples: u64) -> String {
+    match samples {
+        0 => "no samples".to_owned(),
+        1 => "1 sample".to_owned(),
+        n => format!("{n} samples"),
+    }
+}
+
+fn and_lost(lost: u64) -> String {
+    if lost == 0 { String::new() } else { format!(", {lost} lost") }
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 /// What could not be had of BPF programs, in one line.

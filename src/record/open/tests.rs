@@ -10,6 +10,7 @@ use crate::units::Tid;
 use super::super::config::Contents;
 use super::super::config::FollowBpf;
 use super::super::config::Inherit;
+use super::super::config::Keep;
 use super::super::config::Rate;
 use super::super::config::RingPer;
 use super::super::plan::Request;
@@ -48,6 +49,7 @@ fn request(watch: Watch) -> Request {
         ring_per: RingPer::Cpu,
         clock: None,
         bpf: FollowBpf::Yes,
+        keep: Keep::All,
         online: vec![Cpu(0), Cpu(1)],
         wakeup_bytes: Some(4096),
     }
