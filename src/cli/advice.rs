@@ -11,8 +11,56 @@ use crate::sys::perf_event::OpenError;
 use crate::sys::perf_event::Remedy;
 use crate::sys::perf_event::Target;
 
+use super::doctor;
+
+/// What of the machine advice depends on, beside its settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Means {
+    /// Whether the hardware counts cycles.
+    counts_cycles: bool,
+    /// Whether functions of the kernel can be probed.
+    has_kprobes: bool,
+}
+
+impl Means {
+    /// Asks the machine.
+    pub(super) fn look() -> Self {
+        // Where the kernel denies it, the hardware may be there.
+        let is_absent = matches!(
+            doctor::cycles(),
+            Err(Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP)
+        );
+        Self { counts_cycles: !is_absent, has_kprobes: doctor::has_pmu("kprobe") }
+    }
+
+    /// The event that stands in for `event` where this machine does not count it.
+    fn stand_in<'a>(&self, event: &'a str) -> &'a str {
+        let is_it = |it: &events::Known| it.name == event || it.aliases.contains(&event);
+        let known = events::known().into_iter().find(is_it);
+        match known {
+            Some(it) if it.attr.kind != events::KIND_SOFTWARE && !self.counts_cycles => "cpu-clock",
+            _ => event,
+        }
+    }
+}
+
 /// What to do about an event list that was not understood, if there is something.
-pub(super) fn on_events(error: &events::Error) -> Option<String> {
+pub(super) fn on_events(error: &events::Error, means: &Means) -> Option<String> {
+    let is_kprobe =
+        |name: &str| ["kprobe:", "kretprobe:", "probe:"].iter().any(|it| name.starts_with(it));
+    if let events::Error::UnknownEvent { name, .. } = error
+        && is_kprobe(name)
+    {
+        return Some(if means.has_kprobes {
+            "a function of the kernel is probed once `perf probe NAME` has made the event \
+             `probe:NAME`"
+                .to_owned()
+        } else {
+            "this kernel is built without `CONFIG_KPROBE_EVENTS`, so no function of it can be \
+             probed; `bpfperf list` tells what there is"
+                .to_owned()
+        });
+    }
     if let Some(nearest) = error.nearest() {
         return Some(format!("the nearest name is `{nearest}`"));
     }
@@ -40,7 +88,7 @@ fn is_denied(error: &io::Error) -> bool {
 }
 
 /// What to do about an event that could not be opened, if there is something.
-pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> {
+pub(super) fn on_open(error: &OpenError, settings: &Settings, means: &Means) -> Option<String> {
     let event = error.event.split(':').next().unwrap_or_default();
     match error.remedy {
         Some(Remedy::Without(field)) => return Some(without(&error.event, field)),
@@ -57,7 +105,7 @@ pub(super) fn on_open(error: &OpenError, settings: &Settings) -> Option<String> 
         None => {}
     }
     match error.errno {
-        Errno::EACCES | Errno::EPERM => on_denied(error, settings.perf_event_paranoid?),
+        Errno::EACCES | Errno::EPERM => on_denied(error, settings.perf_event_paranoid?, means),
         Errno::ENOENT | Errno::EOPNOTSUPP | Errno::ENODEV => Some(format!(
             "this machine does not count `{event}`, as is usual in a VM; \
              try the software clock, `-e cpu-clock`"
@@ -94,8 +142,8 @@ fn without(event: &str, field: SampleType) -> String {
     format!("this machine gives no {what} with `{event}`; leave out {options}")
 }
 
-fn on_denied(error: &OpenError, level: i64) -> Option<String> {
-    let event = error.event.split(':').next().unwrap_or_default();
+fn on_denied(error: &OpenError, level: i64, means: &Means) -> Option<String> {
+    let event = means.stand_in(error.event.split(':').next().unwrap_or_default());
     let is_cpu = matches!(error.target, Target::Cpu(_));
     let modifiers = error.event.rsplit(':').next().filter(|it| *it != error.event);
     if error.event.starts_with("uprobe:") {
@@ -124,10 +172,18 @@ fn on_denied(error: &OpenError, level: i64) -> Option<String> {
     }
 }
 
-/// What to do about rings that exceed what may be locked.
-pub(super) fn on_rings(ring_bytes: usize, n_rings: usize, settings: &Settings) -> Option<String> {
-    let allowed = settings.perf_event_mlock_kb?;
+/// What to do about rings that could not be had, if there is something.
+pub(super) fn on_rings(
+    ring_bytes: usize,
+    n_rings: usize,
+    errno: Errno,
+    settings: &Settings,
+) -> Option<String> {
     let asked = ring_bytes / 1024 * n_rings;
+    if errno == Errno::ENOMEM {
+        return Some(format!("{asked} KiB were asked for; make `-m` smaller, or leave it out"));
+    }
+    let allowed = settings.perf_event_mlock_kb?;
     Some(format!(
         "{asked} KiB were asked for, and `kernel.perf_event_mlock_kb` allows {allowed} KiB a CPU \
          beside `ulimit -l`; make `-m` smaller, or leave it out"
@@ -141,11 +197,14 @@ mod tests {
 
     use super::*;
 
+    const ALL: Means = Means { counts_cycles: true, has_kprobes: true };
+    const NONE: Means = Means { counts_cycles: false, has_kprobes: false };
+
     #[track_caller]
     fn check(event: &str, target: Target, errno: Errno, level: i64, want: Option<&str>) {
         let error = OpenError { event: event.to_owned(), target, errno, remedy: None };
         let settings = Settings { perf_event_paranoid: Some(level), ..Settings::default() };
-        assert_eq!(on_open(&error, &settings).as_deref(), want);
+        assert_eq!(on_open(&error, &settings, &ALL).as_deref(), want);
     }
 
     const CPU: Target = Target::Cpu(Cpu(3));
@@ -173,6 +232,38 @@ mod tests {
                  CAP_PERFMON; run as root",
             ),
         );
+    }
+
+    #[test]
+    fn what_is_advised_can_be_counted_here() {
+        let advice = |event: &str, target| {
+            let (event, errno) = (event.to_owned(), Errno::EACCES);
+            let error = OpenError { event, target, errno, remedy: None };
+            let settings = Settings { perf_event_paranoid: Some(2), ..Settings::default() };
+            on_open(&error, &settings, &NONE).unwrap()
+        };
+        assert!(advice("cycles:P", CPU).ends_with("with `-p PID -e cpu-clock:u`"));
+        assert!(advice("cpu-cycles:k", TASK).ends_with("with `-e cpu-clock:u`"));
+        assert!(advice("L1-dcache-load-misses", TASK).ends_with("with `-e cpu-clock:u`"));
+        assert!(advice("faults", CPU).ends_with("with `-p PID -e faults:u`"));
+    }
+
+    #[test]
+    fn a_probe_in_the_kernel_is_told_what_it_needs() {
+        let unknown = |name: &str| events::Error::UnknownEvent {
+            list: name.to_owned(),
+            name: name.to_owned(),
+            column: 1,
+            nearest: None,
+        };
+        let want = "this kernel is built without `CONFIG_KPROBE_EVENTS`, so no function of it can \
+                    be probed; `bpfperf list` tells what there is";
+        assert_eq!(on_events(&unknown("kprobe:do_exit"), &NONE).as_deref(), Some(want));
+        let want = "a function of the kernel is probed once `perf probe NAME` has made the event \
+                    `probe:NAME`";
+        assert_eq!(on_events(&unknown("probe:do_exit"), &ALL).as_deref(), Some(want));
+        let want = "`bpfperf list` tells what there is";
+        assert_eq!(on_events(&unknown("some:thing"), &ALL).as_deref(), Some(want));
     }
 
     #[test]
@@ -220,7 +311,7 @@ mod tests {
         let advice = |remedy| {
             let (event, errno) = ("cpu-clock".to_owned(), Errno::EOPNOTSUPP);
             let error = OpenError { event, target: TASK, errno, remedy: Some(remedy) };
-            on_open(&error, &Settings::default()).unwrap()
+            on_open(&error, &Settings::default(), &ALL).unwrap()
         };
         assert_eq!(
             advice(Remedy::Without(SampleType::BRANCH_STACK)),

@@ -19,6 +19,7 @@ use crate::record::FunctionsOfFiles;
 use crate::record::Target;
 
 use super::advice;
+use super::advice::Means;
 use super::message::Failure;
 
 /// The options in the order in which they were typed.
@@ -230,7 +231,7 @@ fn not_parsed(error: &events::Error) -> Failure {
         Some(cause) => Failure::because(what, cause),
         None => Failure::new(what),
     };
-    match advice::on_events(error) {
+    match advice::on_events(error, &Means::look()) {
         Some(hint) => failure.hint(hint),
         None => failure,
     }

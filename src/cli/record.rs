@@ -39,6 +39,7 @@ use crate::sys::ring::page_len;
 use crate::sys::spawn::Ended;
 
 use super::advice;
+use super::advice::Means;
 use super::event_options::EventOptions;
 use super::log;
 use super::message;
@@ -237,9 +238,9 @@ fn not_recorded(
         None => Failure::new(what),
     };
     let hint = match error {
-        record::Error::Open(error) => advice::on_open(error, settings),
-        record::Error::RingsTooLarge { ring_bytes, n_rings } => {
-            advice::on_rings(*ring_bytes, *n_rings, settings)
+        record::Error::Open(error) => advice::on_open(error, settings, &Means::look()),
+        record::Error::RingsTooLarge { ring_bytes, n_rings, errno } => {
+            advice::on_rings(*ring_bytes, *n_rings, *errno, settings)
         }
         _ => None,
     };

@@ -213,22 +213,27 @@ fn strip<'a>(words: &[&[&str]], text: &'a str) -> Option<(u64, &'a str)> {
     })
 }
 
-/// How many letters must be put in, left out or changed to make `b` of `a` (Levenshtein).
+/// How many letters must be put in, left out or changed, or pairs of them swapped, to make `b` of `a`
+/// (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
+    let (mut before, mut row): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
+    let mut last_from = None;
     for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (above, to) in row.iter_mut().skip(1).zip(&b) {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = *above;
-            *above = changed.min(diagonal + 1).min(left + 1);
-            left = *above;
+        let mut next = vec![i + 1];
+        let mut last_to = None;
+        for (j, &to) in b.iter().enumerate() {
+            let changed = at(&row, j) + usize::from(from != to);
+            let mut best = changed.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            if last_from == Some(to) && last_to == Some(from) {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            next.push(best);
+            last_to = Some(to);
         }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
+        (before, row) = (row, next);
+        last_from = Some(from);
     }
     row.last().copied().unwrap_or(0)
 }

@@ -131,13 +131,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The rings exceed what may be locked.
-    #[error("{n_rings} rings of {ring_bytes} bytes exceed the memory that may be locked")]
+    /// The rings exceed what may be locked, or what there is.
+    #[error("{n_rings} rings of {ring_bytes} bytes exceed the memory that {}", may(*errno))]
     RingsTooLarge {
         /// The size of each, in bytes.
         ring_bytes: usize,
         /// How many.
         n_rings: usize,
+        /// What the kernel says: `EPERM` of what may be locked, `ENOMEM` of what there is.
+        errno: Errno,
     },
     /// A filter was refused.
     #[error("cannot filter event `{event}` with `{filter}`")]
@@ -197,6 +199,11 @@ pub enum Error {
 fn list(cpus: &[Cpu]) -> String {
     let cpus: Vec<String> = cpus.iter().map(|it| it.0.to_string()).collect();
     cpus.join(",")
+}
+
+/// What memory is short, for the end of a sentence.
+fn may(errno: Errno) -> &'static str {
+    if errno == Errno::ENOMEM { "the kernel has for them" } else { "may be locked" }
 }
 
 /// How a recording went.

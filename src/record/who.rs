@@ -46,7 +46,7 @@ impl Who {
     }
 }
 
-/// Finds those whom `config` names, of whom some may be gone.
+/// Finds those whom `config` names: each task has to be there, and each CPU that is offline is noted.
 pub(super) fn find(
     config: &Config,
     held: Option<&Held>,
@@ -79,14 +79,17 @@ pub(super) fn find(
         }
         Target::Processes(pids) => {
             let lives = |pid: &Pid| process::task(*pid, Tid(pid.0)).is_some_and(|it| !it.is_zombie);
-            let pids: Vec<_> = pids.iter().copied().filter(lives).collect();
+            if pids.iter().any(|it| !lives(it)) {
+                let gone = pids.iter().filter(|it| !lives(it));
+                return Err(Error::Gone { what: named("process", gone.map(|it| it.0)) });
+            }
             let tids: Vec<_> = pids.iter().flat_map(|&pid| process::threads(pid)).collect();
             Who {
                 watch: Watch::Threads(tids.clone()),
-                watched: Watched::processes(&pids),
-                processes: pids,
+                watched: Watched::processes(pids),
+                processes: pids.clone(),
                 threads: tids,
-                what: "process with such an id".to_owned(),
+                what: named("process", pids.iter().map(|it| it.0)),
             }
         }
         Target::User(user) => {
@@ -107,13 +110,16 @@ pub(super) fn find(
                 let task = process::process_of(*tid).and_then(|pid| process::task(pid, *tid));
                 task.is_some_and(|it| !it.is_zombie)
             };
-            let tids: Vec<_> = tids.iter().copied().filter(lives).collect();
+            if tids.iter().any(|it| !lives(it)) {
+                let gone = tids.iter().filter(|it| !lives(it));
+                return Err(Error::Gone { what: named("thread", gone.map(|it| it.0)) });
+            }
             Who {
                 watch: Watch::Threads(tids.clone()),
-                watched: Watched::threads(&tids),
+                watched: Watched::threads(tids),
                 processes: Vec::new(),
-                threads: tids,
-                what: "thread with such an id".to_owned(),
+                threads: tids.clone(),
+                what: named("thread", tids.iter().map(|it| it.0)),
             }
         }
     };
@@ -139,6 +145,18 @@ fn ours_to_watch(tasks: Vec<(Pid, Tid)>, notes: &mut Vec<Note>) -> Vec<(Pid, Tid
     }
     notes.push(Note::HiddenTasks { n_tasks: hidden.len() });
     ours
+}
+
+/// Tasks by their ids, as `process 7` or `process 7, 8 or 9`.
+fn named(what: &str, ids: impl Iterator<Item = i32>) -> String {
+    let ids: Vec<_> = ids.map(|it| it.to_string()).collect();
+    match &ids[..] {
+        [before @ .., a, b] => {
+            let before: String = before.iter().map(|it| format!("{it}, ")).collect();
+            format!("{what} {before}{a} or {b}")
+        }
+        ids => format!("{what} {}", ids.concat()),
+    }
 }
 
 /// What the plan depends on.
@@ -205,5 +223,17 @@ pub(super) fn request(
         keep,
         online,
         wakeup_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_those_who_are_gone_is_named() {
+        assert_eq!(named("process", [7].into_iter()), "process 7");
+        assert_eq!(named("process", [7, 8].into_iter()), "process 7 or 8");
+        assert_eq!(named("thread", [7, 8, 9].into_iter()), "thread 7, 8 or 9");
     }
 }

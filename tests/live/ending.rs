@@ -190,17 +190,34 @@ fn a_reader_that_leaves_ends_the_recording_without_a_word() {
     assert!(began.elapsed() < Duration::from_secs(20), "it went on for {:?}", began.elapsed());
 }
 
+#[track_caller]
+fn check_gone(whom: &[&str], want: &str) {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut record = bpfperf();
+    record.arg("record").args(whom).arg("-o").arg(scratch.path().join("perf.data"));
+    let output = output_of(record.args(["--", "true"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), want);
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn who_is_gone_cannot_be_recorded_and_leaves_no_file() {
-    let scratch = tempfile::tempdir().unwrap();
-    let file = scratch.path().join("perf.data");
     // More than any machine's limit of process numbers.
-    let mut record = bpfperf();
-    record.args(["record", "-p", "2147483647", "-o"]).arg(&file);
-    let output = output_of(&mut record);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "error: no process with such an id runs\n");
-    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    check_gone(&["-p", "2147483647"], "error: no process 2147483647 runs\n");
+    check_gone(&["-t", "2147483647"], "error: no thread 2147483647 runs\n");
+    // Whoever else was named does not hide it: D11.
+    let list = format!("{},2147483646,2147483647", std::process::id());
+    check_gone(&["-p", &list], "error: no process 2147483646 or 2147483647 runs\n");
+    // A process that has ended, and whose parent has not asked how.
+    let mut child = Command::new("true").spawn().unwrap();
+    let zombie = child.id().to_string();
+    let stat = format!("/proc/{zombie}/stat");
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        thread::sleep(Duration::from_millis(1));
+    }
+    check_gone(&["-p", &zombie], &format!("error: no process {zombie} runs\n"));
+    child.wait().unwrap();
 }
 
 #[test]

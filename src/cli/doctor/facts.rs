@@ -64,10 +64,6 @@ impl Facts {
         let on_cpu = Target::Cpu(cpu);
         let on_self = Target::Task(Tid(0));
         let clock = |config| attr(KIND_SOFTWARE, config);
-        let user_only = |mut it: Attr| {
-            it.flags |= AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
-            it
-        };
         Self {
             settings: settings::read(),
             privilege: Privilege::own(),
@@ -76,7 +72,7 @@ impl Facts {
             own_user: open(&user_only(clock(SOFTWARE_TASK_CLOCK)), on_self),
             own_kernel: open(&clock(SOFTWARE_TASK_CLOCK), on_self),
             cpu: open(&clock(SOFTWARE_CPU_CLOCK), on_cpu),
-            cycles: open(&user_only(attr(KIND_HARDWARE, HARDWARE_CYCLES)), on_self),
+            cycles: cycles(),
             tracepoint: tracepoint(on_cpu),
             has_uprobes: has_pmu("uprobe"),
             has_kprobes: has_pmu("kprobe"),
@@ -94,6 +90,16 @@ impl Facts {
             .to_vec(),
         }
     }
+}
+
+/// Whether the hardware counts cycles for a process of one's own.
+pub(in crate::cli) fn cycles() -> Result<(), Errno> {
+    open(&user_only(attr(KIND_HARDWARE, HARDWARE_CYCLES)), Target::Task(Tid(0)))
+}
+
+fn user_only(mut attr: Attr) -> Attr {
+    attr.flags |= AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV;
+    attr
 }
 
 /// An event that would sample now and then, and never begins to.
@@ -120,7 +126,8 @@ fn tracepoint(on_cpu: Target) -> Result<(), String> {
     open(&attr(KIND_TRACEPOINT, id), on_cpu).map_err(|errno| errno.to_string())
 }
 
-fn has_pmu(name: &str) -> bool {
+/// Whether the kernel has a PMU of this name.
+pub(in crate::cli) fn has_pmu(name: &str) -> bool {
     Path::new("/sys/bus/event_source/devices").join(name).exists()
 }
 

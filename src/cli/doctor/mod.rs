@@ -11,6 +11,8 @@ use serde::Serialize;
 use self::checks::Check;
 use self::checks::State;
 use self::facts::Facts;
+pub(super) use self::facts::cycles;
+pub(super) use self::facts::has_pmu;
 
 use crate::render::json;
 use crate::render::json::Layout;

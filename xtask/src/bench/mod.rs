@@ -2,7 +2,11 @@
 //!
 //! `cargo xtask bench [FILE] [RUNS]`. Without a file it records a build of this project, every
 //! process of it, at a rate that gives some two million samples, and keeps that for the next time.
+//! `cargo xtask bench record` is the other side: see [`record`].
 
+mod record;
+
+use std::ffi::OsStr;
 use std::fs;
 use std::path;
 use std::path::Path;
@@ -40,28 +44,46 @@ struct Cost {
     peak_kib: u64,
 }
 
+/// The programs that are compared.
+struct Programs {
+    ours: PathBuf,
+    /// The newest perf.
+    peer: PathBuf,
+}
+
+impl Programs {
+    /// Builds ours and finds the peer's.
+    fn get(shell: &Shell) -> Result<Self, Failure> {
+        let Some(peer) = peer::found(shell) else {
+            return Err(Failure::with_hint("the peer is not here", "run `cargo xtask peer` first"));
+        };
+        shell.run(shell.cargo().args(["build", "--release", "--bin", "bpfperf"]))?;
+        Ok(Self { ours: shell.target().join("release/bpfperf"), peer })
+    }
+}
+
 /// Times each case in turns, ours then the peer's.
 pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
-    let Some(perf) = peer::found(shell) else {
-        return Err(Failure::with_hint("the peer is not here", "run `cargo xtask peer` first"));
-    };
-    shell.run(shell.cargo().args(["build", "--release", "--bin", "bpfperf"]))?;
-    let ours = shell.target().join("release/bpfperf");
+    if let Some((first, args)) = args.split_first()
+        && first == "record"
+    {
+        return record::run(shell, args);
+    }
+    let Programs { ours, peer: perf } = Programs::get(shell)?;
     let data = match args.first() {
         Some(file) => {
             path::absolute(file).map_err(|error| Failure::new(format!("`{file}`: {error}")))?
         }
-        None => record(shell, &ours)?,
+        None => record_build(shell, &ours)?,
     };
-    let n_runs = match args.get(1) {
-        Some(runs) => runs.parse().map_err(|error| Failure::new(format!("`{runs}`: {error}")))?,
-        None => RUNS,
-    };
+    let n_runs = n_runs(args.get(1))?;
     for case in CASES {
         let mut costs = [Vec::new(), Vec::new()];
         for _ in 0..n_runs {
             for (program, costs) in [&ours, &perf].into_iter().zip(&mut costs) {
-                costs.push(cost(shell, program, case, &data)?);
+                let input = [OsStr::new("-i"), data.as_os_str()];
+                let args = case.iter().map(OsStr::new).chain(input);
+                costs.push(cost(shell, program, args)?);
             }
         }
         let [ours, theirs] = costs.each_ref().map(|costs| median(costs));
@@ -77,8 +99,13 @@ pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+fn n_runs(arg: Option<&String>) -> Result<usize, Failure> {
+    let Some(runs) = arg else { return Ok(RUNS) };
+    runs.parse().map_err(|error| Failure::new(format!("`{runs}`: {error}")))
+}
+
 /// Records a build of this project, and keeps the recording.
-fn record(shell: &Shell, ours: &Path) -> Result<PathBuf, Failure> {
+fn record_build(shell: &Shell, ours: &Path) -> Result<PathBuf, Failure> {
     let dir = shell.target().join("bench");
     let data = dir.join("perf.data");
     if data.is_file() {
@@ -96,12 +123,16 @@ fn record(shell: &Shell, ours: &Path) -> Result<PathBuf, Failure> {
     outcome.map(|()| data)
 }
 
-/// Runs one case in a process of its own, whose children's peak memory is then that of the case.
-fn cost(shell: &Shell, program: &Path, case: &[&str], data: &Path) -> Result<Cost, Failure> {
+/// Runs a command in a process of its own, whose children's peak memory is then that of the command.
+fn cost(
+    shell: &Shell,
+    program: &Path,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<Cost, Failure> {
     let us = std::env::current_exe();
     let us = us.map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
     let mut measure = shell.command(us);
-    measure.arg("measure").arg(program).args(case).arg("-i").arg(data);
+    measure.arg("measure").arg(program).args(args);
     let line = shell.output(&mut measure)?;
     parse(&line).ok_or_else(|| Failure::new(format!("`measure` printed `{}`", line.trim_end())))
 }
@@ -136,16 +167,18 @@ fn parse(line: &str) -> Option<Cost> {
 
 /// The median of each figure by itself.
 fn median(costs: &[Cost]) -> Cost {
-    let middle = |figure: fn(&Cost) -> u64| {
-        let mut figures: Vec<u64> = costs.iter().map(figure).collect();
-        figures.sort_unstable();
-        figures.get(figures.len() / 2).copied().unwrap_or_default()
-    };
     Cost {
-        wall_ms: middle(|it| it.wall_ms),
-        cpu_ms: middle(|it| it.cpu_ms),
-        peak_kib: middle(|it| it.peak_kib),
+        wall_ms: middle(costs.iter().map(|it| it.wall_ms)),
+        cpu_ms: middle(costs.iter().map(|it| it.cpu_ms)),
+        peak_kib: middle(costs.iter().map(|it| it.peak_kib)),
     }
+}
+
+/// The median.
+fn middle(figures: impl Iterator<Item = u64>) -> u64 {
+    let mut figures: Vec<u64> = figures.collect();
+    figures.sort_unstable();
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }
 
 fn told(cost: Cost) -> String {
