@@ -16,7 +16,6 @@ use crate::units::Cpu;
 use crate::units::Tid;
 
 use super::config::RingSize;
-use super::note::Note;
 use super::open::Opened;
 use super::plan::Role;
 use super::pump::Source;
@@ -115,9 +114,9 @@ impl Rings {
 /// The rings could not be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
-    /// They take more memory than may be locked.
-    #[error("{n_rings} rings of {ring_bytes} bytes exceed the memory that may be locked")]
-    TooLarge { ring_bytes: usize, n_rings: usize },
+    /// They take more memory than may be locked, or than there is.
+    #[error("{n_rings} rings of {ring_bytes} bytes: {errno}")]
+    TooLarge { ring_bytes: usize, n_rings: usize, errno: Errno },
     /// Something else.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -145,35 +144,24 @@ impl Of {
     }
 }
 
-/// Maps a ring for each CPU and each thread that is watched wherever it runs, and sends all its
-/// events there.
+/// Maps a ring of `ring_bytes` for each CPU and each thread that is watched wherever it runs, and sends
+/// all its events there.
 pub(super) fn map(
     opened: &[Opened<EventFd>],
-    size: RingSize,
-    settings: &Settings,
-    notes: &mut Vec<Note>,
+    ring_bytes: usize,
 ) -> Result<Rings, Failed> {
-    let wanted = wanted(size, settings);
     let by_ring = writers(opened);
-    let mut ring_bytes = wanted;
-    loop {
-        match map_all(opened, &by_ring, ring_bytes) {
-            Ok(rings) => {
-                tracing::debug!(ring_bytes, "rings");
-                if ring_bytes != wanted {
-                    notes.push(Note::SmallerRings { wanted, taken: ring_bytes });
-                }
-                return Ok(rings);
-            }
-            Err(Refused { errno: Errno::EPERM | Errno::ENOMEM, .. }) => {
-                if size != RingSize::Fitted || ring_bytes <= page_len() {
-                    return Err(Failed::TooLarge { ring_bytes, n_rings: by_ring.len() });
-                }
-                ring_bytes /= 2;
-            }
-            Err(refused) => return Err(refused.into()),
+    map_all(opened, &by_ring, ring_bytes).map_err(|refused| match refused.errno {
+        errno @ (Errno::EPERM | Errno::ENOMEM) => {
+            Failed::TooLarge { ring_bytes, n_rings: by_ring.len(), errno }
         }
-    }
+        _ => refused.into(),
+    })
+}
+
+/// The next smaller size, where rings of `ring_bytes` cannot be had and the size is ours to choose.
+pub(super) fn smaller(size: RingSize, ring_bytes: usize) -> Option<usize> {
+    (size == RingSize::Fitted && page_len() < ring_bytes).then_some(ring_bytes / 2)
 }
 
 /// How large each ring is to be, in bytes.

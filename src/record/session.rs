@@ -283,22 +283,37 @@ fn open(
         Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
     });
     let instead = matches!(config.events, Events::Default { .. }).then_some(&instead);
-    let opened = open::open_all(&mut open::Kernel, plan::plan(request), instead, notes)?;
-    let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
-    if sampling.all(|it| it.instances.is_empty()) {
-        return Err(who.gone());
-    }
-    for it in &opened {
-        let n_instances = it.instances.len();
-        tracing::debug!(event = %it.name, role = ?it.role, n_instances, "opened");
-    }
-    let rings = rings::map(&opened, config.ring, settings, notes).map_err(|it| match it {
-        rings::Failed::TooLarge { ring_bytes, n_rings } => {
-            Error::RingsTooLarge { ring_bytes, n_rings }
+    let wanted = rings::wanted(config.ring, settings);
+    let (mut ring_bytes, n_notes) = (wanted, notes.len());
+    loop {
+        // Who opens an event says how much of its ring is to be unread at a wakeup.
+        let wakeup_bytes = request.wakeup_bytes.map(|_| rings::wakeup_bytes(ring_bytes));
+        let plan = plan::plan(&Request { wakeup_bytes, ..request.clone() });
+        let opened = open::open_all(&mut open::Kernel, plan, instead, notes)?;
+        let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
+        if sampling.all(|it| it.instances.is_empty()) {
+            return Err(who.gone());
         }
-        rings::Failed::Refused(refused) => Error::Refused(refused),
-    })?;
-    Ok((opened, rings))
+        for it in &opened {
+            let n_instances = it.instances.len();
+            tracing::debug!(event = %it.name, role = ?it.role, n_instances, "opened");
+        }
+        let error = match rings::map(&opened, ring_bytes) {
+            Ok(rings) => {
+                tracing::debug!(ring_bytes, "rings");
+                if ring_bytes != wanted {
+                    notes.push(Note::SmallerRings { wanted, taken: ring_bytes });
+                }
+                return Ok((opened, rings));
+            }
+            Err(rings::Failed::Refused(refused)) => return Err(refused.into()),
+            Err(rings::Failed::TooLarge { ring_bytes, n_rings, errno }) => {
+                Error::RingsTooLarge { ring_bytes, n_rings, errno }
+            }
+        };
+        ring_bytes = rings::smaller(config.ring, ring_bytes).ok_or(error)?;
+        notes.truncate(n_notes);
+    }
 }
 
 fn is_in_kernel(event: &Opened<EventFd>) -> bool {

@@ -5,6 +5,7 @@
 //! kernels that do not count them, which is so where a larger `-m` does not raise it.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZero;
 use std::path::Path;
@@ -98,7 +99,7 @@ fn system_perf() -> Option<PathBuf> {
 fn record(shell: &Shell, program: &Path, case: &Case, data: &Path) -> Result<Cost, Failure> {
     let _load = if case.is_loaded { load(shell)? } else { Vec::new() };
     let mut args = vec!["record".as_ref(), "-o".as_ref(), data.as_os_str()];
-    args.extend(case.options.iter().chain(&["--"]).chain(case.command).map(|it| it.as_ref()));
+    args.extend(case.options.iter().chain(&["--"]).chain(case.command).map(OsStr::new));
     super::cost(shell, program, args)
 }
 
