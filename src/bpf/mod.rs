@@ -50,3 +50,8 @@ pub enum Error {
         errno: Errno,
     },
 }
+
+/// Whether any program is loaded, as far as we may know.
+pub fn has_programs() -> bool {
+    crate::sys::bpf::next_prog_id(0).is_ok_and(|it| it.is_some())
+}

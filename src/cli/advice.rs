@@ -26,15 +26,13 @@ impl Means {
     /// Asks the machine.
     pub(super) fn look() -> Self {
         // Where the kernel denies it, the hardware may be there.
-        let is_absent = matches!(
-            doctor::cycles(),
-            Err(Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP)
-        );
+        let is_absent =
+            matches!(doctor::cycles(), Err(Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP));
         Self { counts_cycles: !is_absent, has_kprobes: doctor::has_pmu("kprobe") }
     }
 
     /// The event that stands in for `event` where this machine does not count it.
-    fn stand_in<'a>(&self, event: &'a str) -> &'a str {
+    fn stand_in(self, event: &str) -> &str {
         let is_it = |it: &events::Known| it.name == event || it.aliases.contains(&event);
         let known = events::known().into_iter().find(is_it);
         match known {
@@ -45,7 +43,7 @@ impl Means {
 }
 
 /// What to do about an event list that was not understood, if there is something.
-pub(super) fn on_events(error: &events::Error, means: &Means) -> Option<String> {
+pub(super) fn on_events(error: &events::Error, means: Means) -> Option<String> {
     let is_kprobe =
         |name: &str| ["kprobe:", "kretprobe:", "probe:"].iter().any(|it| name.starts_with(it));
     if let events::Error::UnknownEvent { name, .. } = error
@@ -88,7 +86,7 @@ fn is_denied(error: &io::Error) -> bool {
 }
 
 /// What to do about an event that could not be opened, if there is something.
-pub(super) fn on_open(error: &OpenError, settings: &Settings, means: &Means) -> Option<String> {
+pub(super) fn on_open(error: &OpenError, settings: &Settings, means: Means) -> Option<String> {
     let event = error.event.split(':').next().unwrap_or_default();
     match error.remedy {
         Some(Remedy::Without(field)) => return Some(without(&error.event, field)),
@@ -142,7 +140,7 @@ fn without(event: &str, field: SampleType) -> String {
     format!("this machine gives no {what} with `{event}`; leave out {options}")
 }
 
-fn on_denied(error: &OpenError, level: i64, means: &Means) -> Option<String> {
+fn on_denied(error: &OpenError, level: i64, means: Means) -> Option<String> {
     let event = means.stand_in(error.event.split(':').next().unwrap_or_default());
     let is_cpu = matches!(error.target, Target::Cpu(_));
     let modifiers = error.event.rsplit(':').next().filter(|it| *it != error.event);
@@ -204,7 +202,7 @@ mod tests {
     fn check(event: &str, target: Target, errno: Errno, level: i64, want: Option<&str>) {
         let error = OpenError { event: event.to_owned(), target, errno, remedy: None };
         let settings = Settings { perf_event_paranoid: Some(level), ..Settings::default() };
-        assert_eq!(on_open(&error, &settings, &ALL).as_deref(), want);
+        assert_eq!(on_open(&error, &settings, ALL).as_deref(), want);
     }
 
     const CPU: Target = Target::Cpu(Cpu(3));
@@ -240,7 +238,7 @@ mod tests {
             let (event, errno) = (event.to_owned(), Errno::EACCES);
             let error = OpenError { event, target, errno, remedy: None };
             let settings = Settings { perf_event_paranoid: Some(2), ..Settings::default() };
-            on_open(&error, &settings, &NONE).unwrap()
+            on_open(&error, &settings, NONE).unwrap()
         };
         assert!(advice("cycles:P", CPU).ends_with("with `-p PID -e cpu-clock:u`"));
         assert!(advice("cpu-cycles:k", TASK).ends_with("with `-e cpu-clock:u`"));
@@ -258,12 +256,12 @@ mod tests {
         };
         let want = "this kernel is built without `CONFIG_KPROBE_EVENTS`, so no function of it can \
                     be probed; `bpfperf list` tells what there is";
-        assert_eq!(on_events(&unknown("kprobe:do_exit"), &NONE).as_deref(), Some(want));
+        assert_eq!(on_events(&unknown("kprobe:do_exit"), NONE).as_deref(), Some(want));
         let want = "a function of the kernel is probed once `perf probe NAME` has made the event \
                     `probe:NAME`";
-        assert_eq!(on_events(&unknown("probe:do_exit"), &ALL).as_deref(), Some(want));
+        assert_eq!(on_events(&unknown("probe:do_exit"), ALL).as_deref(), Some(want));
         let want = "`bpfperf list` tells what there is";
-        assert_eq!(on_events(&unknown("some:thing"), &ALL).as_deref(), Some(want));
+        assert_eq!(on_events(&unknown("some:thing"), ALL).as_deref(), Some(want));
     }
 
     #[test]
@@ -311,7 +309,7 @@ mod tests {
         let advice = |remedy| {
             let (event, errno) = ("cpu-clock".to_owned(), Errno::EOPNOTSUPP);
             let error = OpenError { event, target: TASK, errno, remedy: Some(remedy) };
-            on_open(&error, &Settings::default(), &ALL).unwrap()
+            on_open(&error, &Settings::default(), ALL).unwrap()
         };
         assert_eq!(
             advice(Remedy::Without(SampleType::BRANCH_STACK)),

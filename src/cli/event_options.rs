@@ -231,7 +231,7 @@ fn not_parsed(error: &events::Error) -> Failure {
         Some(cause) => Failure::because(what, cause),
         None => Failure::new(what),
     };
-    match advice::on_events(error, &Means::look()) {
+    match advice::on_events(error, Means::look()) {
         Some(hint) => failure.hint(hint),
         None => failure,
     }

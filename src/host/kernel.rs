@@ -49,7 +49,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Opens `/proc/kallsyms` and reads it to the end of the kernel's own text.
+    /// Opens `/proc/kallsyms` and reads it until it is known where the kernel's own text ends.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Symbols {
         // The kernel hands out a page a read; the buffer only saves the calls.
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut read = Vec::new();
-        let found = find_text(&mut reader, &mut read)?;
+        let found = find_text(&mut reader, &mut read, text_len())?;
         let build_id = || build_id_from_notes(&fs::read("/sys/kernel/notes").ok()?);
         let text = found.map(|it| KernelText { build_id: build_id(), ..it });
         Ok(Self { reader, read, text })
@@ -70,14 +70,24 @@ impl Symbols {
         self.text.as_ref()
     }
 
+    /// Reads all that is left.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being read.
+    pub fn read_on(&mut self) -> io::Result<()> {
+        self.reader.read_to_end(&mut self.read).map(drop)
+    }
+
     /// All symbols, those of modules and BPF included, a line each.
     ///
     /// # Errors
     ///
     /// What keeps them from being read.
     pub fn all(mut self) -> io::Result<String> {
-        self.reader.read_to_end(&mut self.read)?;
-        Ok(String::from_utf8_lossy(&self.read).into_owned())
+        self.read_on()?;
+        let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(String::from_utf8(self.read).unwrap_or_else(|it| lossy(it.into_bytes())))
     }
 }
 
@@ -100,9 +110,34 @@ pub fn modules() -> Vec<Module> {
     modules.into_iter().map(|(_, module)| module).collect()
 }
 
+/// How long the kernel's own text is, in bytes, where the map of physical memory tells: there the
+/// symbols need not be read up to its end, which takes the kernel some 50 ms.
+///
+/// Source: `code_resource` in `arch/x86/kernel/setup.c`, from `_text` to `_etext`. On other
+/// architectures it has other bounds.
+fn text_len() -> Option<u64> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    parse_text_len(&fs::read_to_string("/proc/iomem").ok()?)
+}
+
+/// The length in the line `  01000000-022090c7 : Kernel code`, whose addresses read as 0 where they
+/// are hidden.
+fn parse_text_len(iomem: &str) -> Option<u64> {
+    let range = iomem.lines().find_map(|it| it.trim().strip_suffix(" : Kernel code"))?;
+    let (start, last) = range.split_once('-')?;
+    let [start, last] = [start, last].map(|it| u64::from_str_radix(it, 16).ok());
+    last?.checked_sub(start?).filter(|it| *it != 0)?.checked_add(1)
+}
+
 /// The text's bounds among the symbols of `/proc/kallsyms`, which are in the order of addresses
 /// but for those of modules and BPF programs at the end. What was read of them goes to `read`.
-fn find_text(symbols: &mut dyn BufRead, read: &mut Vec<u8>) -> io::Result<Option<KernelText>> {
+fn find_text(
+    symbols: &mut dyn BufRead,
+    read: &mut Vec<u8>,
+    len: Option<u64>,
+) -> io::Result<Option<KernelText>> {
     let mut first: Option<KernelText> = None;
     loop {
         let start = read.len();
@@ -129,6 +164,13 @@ fn find_text(symbols: &mut dyn BufRead, read: &mut Vec<u8>) -> io::Result<Option
                         end: Addr(addr),
                         build_id: None,
                     });
+                }
+                if let (Some(text), "_text", Some(end)) =
+                    (&mut first, name, len.and_then(|len| addr.checked_add(len)))
+                    && addr != 0
+                {
+                    text.end = Addr(end);
+                    return Ok(first);
                 }
             }
             (Some((addr, "_etext")), Some(text)) if text.start < Addr(addr) => {
@@ -182,7 +224,7 @@ mod tests {
 
     #[track_caller]
     fn check(symbols: &str, want: Option<(&str, u64, u64)>) {
-        let text = find_text(&mut symbols.as_bytes(), &mut Vec::new()).unwrap();
+        let text = find_text(&mut symbols.as_bytes(), &mut Vec::new(), None).unwrap();
         let text = text.as_ref().map(|it| (it.symbol.as_str(), it.start.0, it.end.0));
         assert_eq!(text, want);
     }
@@ -195,6 +237,25 @@ mod tests {
             Some(("_text", 0xffff_ffff_8100_0000, 0xffff_ffff_8220_90c8)),
         );
         check("1000 T _stext\n2000 T _etext\n", Some(("_stext", 0x1000, 0x2000)));
+    }
+
+    #[test]
+    fn where_its_length_is_known_no_symbol_behind_its_first_is_read() {
+        let symbols = "1000 T _stext\n1000 T _text\n1010 t a\n2000 T _etext\n";
+        let mut read = Vec::new();
+        let text = find_text(&mut symbols.as_bytes(), &mut read, Some(0xff0)).unwrap().unwrap();
+        assert_eq!((text.start, text.end), (Addr(0x1000), Addr(0x1ff0)));
+        assert_eq!(read, b"1000 T _stext\n1000 T _text\n");
+        let hidden = "0 T _stext\n0 T _text\n0 T _etext\n";
+        assert_eq!(find_text(&mut hidden.as_bytes(), &mut read, Some(0xff0)).unwrap(), None);
+    }
+
+    #[test]
+    fn the_map_of_memory_tells_how_long_the_text_is() {
+        let iomem = "00001000-0009fbff : System RAM\n  01000000-022090c7 : Kernel code\n";
+        assert_eq!(parse_text_len(iomem), Some(0x0120_90c8));
+        assert_eq!(parse_text_len("  00000000-00000000 : Kernel code\n"), None);
+        assert_eq!(parse_text_len("00001000-0009fbff : System RAM\n"), None);
     }
 
     #[test]

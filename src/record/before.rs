@@ -3,6 +3,8 @@
 //! The events that tell of tasks and programs are on by now. On a busy machine they fill the rings
 //! while we look at what runs, so the rings are drained in between.
 
+use std::io;
+
 use crate::bpf;
 use crate::bpf::Programs;
 use crate::host::kernel;
@@ -35,6 +37,17 @@ pub(super) enum Whom<'a> {
     /// Those of all that have memory still. At the end of a file, whose records tell more of one that
     /// is about to be gone, a record of it alone would take that away from perf.
     Living,
+}
+
+/// Reads of the kernel's list of symbols what will be asked for.
+pub(super) fn read_symbols(bpf: FollowBpf) -> impl FnOnce() -> io::Result<kernel::Symbols> {
+    move || {
+        let mut symbols = kernel::Symbols::open()?;
+        if bpf == FollowBpf::Yes && bpf::has_programs() {
+            symbols.read_on()?;
+        }
+        Ok(symbols)
+    }
 }
 
 impl Session<'_> {

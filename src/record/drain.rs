@@ -71,7 +71,7 @@ impl Part {
 }
 
 impl Sink for Part {
-    fn append(&mut self, records: &[IoSlice<'_>]) {
+    fn push(&mut self, records: &[IoSlice<'_>]) {
         if self.failed.is_some() {
             return;
         }
@@ -82,6 +82,10 @@ impl Sink for Part {
             Ok(()) => self.write(&[IoSlice::new(&compressed)]),
             Err(error) => self.failed = Some(error),
         }
+    }
+
+    fn end_round(&mut self, mark: &[u8]) {
+        debug_assert!(mark.is_empty(), "a ring that is alone in a file has no rounds");
     }
 }
 

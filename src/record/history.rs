@@ -21,10 +21,17 @@ impl Default for Kept {
 }
 
 impl Sink for Kept {
-    fn append(&mut self, records: &[IoSlice<'_>]) {
+    fn push(&mut self, records: &[IoSlice<'_>]) {
         match self {
-            Self::All(all) => Sink::append(all, records),
-            Self::Latest(latest) => latest.append(records),
+            Self::All(all) => Sink::push(all, records),
+            Self::Latest(latest) => latest.push(records),
+        }
+    }
+
+    fn end_round(&mut self, mark: &[u8]) {
+        match self {
+            Self::All(all) => all.end_round(mark),
+            Self::Latest(latest) => latest.end_round(mark),
         }
     }
 }
@@ -66,10 +73,12 @@ impl History {
 }
 
 impl Sink for History {
-    fn append(&mut self, records: &[IoSlice<'_>]) {
-        // The last is the end of the round: all that is remembered becomes one.
-        let Some((_, records)) = records.split_last() else { return };
+    fn push(&mut self, records: &[IoSlice<'_>]) {
         self.remember(records.iter().flat_map(|it| it.iter().copied()).collect());
+    }
+
+    fn end_round(&mut self, _: &[u8]) {
+        // All that is remembered becomes one round.
     }
 }
 
@@ -78,7 +87,8 @@ mod tests {
     use super::*;
 
     fn add(history: &mut History, records: &[u8]) {
-        history.append(&[IoSlice::new(records), IoSlice::new(b"end")]);
+        history.push(&[IoSlice::new(records)]);
+        history.end_round(b"end");
     }
 
     #[test]

@@ -6,6 +6,9 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::units::Nanos;
 
+/// A walk ends with the record that reaches so far, in bytes.
+pub(super) const MOST_AT_ONCE: usize = 256 << 10;
+
 /// What came by: counts, and the times of the first sample and the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -69,8 +72,11 @@ pub(super) struct Places {
 /// What a walk over one unread part of a ring found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Walked {
-    /// How many bytes are whole records: all, unless something else than the kernel wrote there.
+    /// How many bytes of what was taken are whole records: all, unless something else than the kernel
+    /// wrote there.
     pub(super) good: usize,
+    /// How many bytes were walked over: all, up to [`MOST_AT_ONCE`].
+    pub(super) taken: usize,
     /// Records whose header claims more than they hold.
     pub(super) overlong: Vec<Overlong>,
 }
@@ -87,7 +93,7 @@ pub(super) struct Overlong {
 }
 
 impl Tally {
-    /// Walks over one unread part of a ring, in one piece or two.
+    /// Walks over an unread part of a ring, in one piece or two, as far as one walk goes.
     pub(super) fn hop(&mut self, first: &[u8], second: &[u8], places: Places) -> Walked {
         let time_at = places.time_at;
         let mut overlong = Vec::new();
@@ -95,9 +101,11 @@ impl Tally {
         let mut at = 0;
         // The first and the last sample; those in between lie in between in time, too.
         let mut ends: Option<(usize, usize)> = None;
-        while let Some(header) = pieces.word(at) {
-            let (kind, size) = header_of(header);
-            if size < usize::from(RecordHeader::SIZE) || pieces.len() - at < size {
+        let mut is_corrupt = false;
+        while at < pieces.len().min(MOST_AT_ONCE) {
+            let (kind, size) = pieces.word(at).map_or((RecordKind(0), 0), header_of);
+            is_corrupt = size < usize::from(RecordHeader::SIZE) || pieces.len() - at < size;
+            if is_corrupt {
                 break;
             }
             match kind {
@@ -124,15 +132,23 @@ impl Tally {
             self.first = self.first.into_iter().chain(early).min();
             self.last = self.last.into_iter().chain(late).max();
         }
-        self.corrupt += u64::from(at != pieces.len());
-        Walked { good: at, overlong }
+        self.corrupt += u64::from(is_corrupt);
+        // Nobody knows where the next one would begin.
+        Walked { good: at, taken: if is_corrupt { pieces.len() } else { at }, overlong }
     }
 
     /// Walks over what a ring holds that is overwritten, and returns how many bytes are whole
     /// records: the last one may be cut, and behind it nothing may have been written yet.
     pub(super) fn hop_latest(&mut self, latest: &[u8], places: Places) -> usize {
         let corrupt = self.corrupt;
-        let Walked { good, .. } = self.hop(latest, &[], places);
+        let mut good = 0;
+        while let Some(rest) = latest.get(good..).filter(|it| !it.is_empty()) {
+            let walked = self.hop(rest, &[], places);
+            good += walked.good;
+            if walked.good != walked.taken {
+                break;
+            }
+        }
         self.corrupt = corrupt;
         good
     }
@@ -236,7 +252,8 @@ mod tests {
         let good = bytes.len();
         bytes.extend([0; 16]);
         let mut tally = Tally::default();
-        assert_eq!(tally.hop(&bytes, &[], PLACES).good, good);
+        let walked = tally.hop(&bytes, &[], PLACES);
+        assert_eq!((walked.good, walked.taken), (good, bytes.len()));
         assert_eq!(tally, Tally { corrupt: 1, ..OF_THREE });
     }
 

@@ -18,6 +18,7 @@
 //! before anyone looks at what runs, so that nothing falls between; what is told twice does no harm.
 //! Nothing here prints: what goes otherwise than asked for is a [`Note`].
 
+mod batch;
 mod before;
 mod called;
 mod catch;

@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use crate::perfdata::FeatureBits;
 use crate::perfdata::Layout;
@@ -22,6 +23,7 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::encode_features;
 use crate::units::FileOffset;
 
+use super::batch::Batch;
 use super::config;
 use super::directory;
 use super::squeeze::Squeezer;
@@ -38,14 +40,17 @@ pub(super) const MOST_LEFT: u32 = 1000;
 #[derive(Debug)]
 pub(super) struct Output {
     place: Place,
-    /// Everything written so far, in bytes.
+    /// Everything written so far, in bytes, and how much of it the header knows of.
     len: u64,
+    noted_len: u64,
     /// Where the records begin and what stands before them; nothing for a pipe.
     layout: Option<Layout>,
     failed: Option<io::Error>,
     committing: Option<JoinHandle<io::Result<()>>>,
     /// What makes rounds smaller, where that is asked for.
     squeezer: Option<Squeezer>,
+    /// Rounds that are not yet written, or compressed.
+    batch: Batch,
 }
 
 #[derive(Debug)]
@@ -67,13 +72,25 @@ impl Output {
             config::Output::Stdout => Place::Stream(stdout()?),
             config::Output::File(path) => create_file(path)?,
         };
-        Ok(Self { place, len: 0, layout: None, failed: None, committing: None, squeezer: None })
+        Ok(Self::new(place))
     }
 
     /// The file with the header of a directory that is being written.
     pub(super) fn of_directory(file: File, path: PathBuf) -> Self {
-        let place = Place::File { file, path, temporary: None };
-        Self { place, len: 0, layout: None, failed: None, committing: None, squeezer: None }
+        Self::new(Place::File { file, path, temporary: None })
+    }
+
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            len: 0,
+            noted_len: 0,
+            layout: None,
+            failed: None,
+            committing: None,
+            squeezer: None,
+            batch: Batch::default(),
+        }
     }
 
     /// From now on compresses rounds.
@@ -81,35 +98,68 @@ impl Output {
         self.squeezer = Some(squeezer);
     }
 
-    /// Appends a round: whole records, which are compressed if that was asked for.
-    pub(super) fn append_round(&mut self, records: &[IoSlice<'_>]) {
-        let Some(squeezer) = self.squeezer.as_mut() else { return self.append(records) };
-        if self.failed.is_some() {
+    /// Takes over records of a round, which are compressed if that was asked for.
+    pub(super) fn push_records(&mut self, records: &[IoSlice<'_>]) {
+        if self.failed.is_none() {
+            self.batch.push(records);
+            if self.batch.is_too_full() {
+                self.write_batch();
+            }
+        }
+    }
+
+    /// Writes the rounds that have come, or keeps them until there is more to write at once. Who reads
+    /// a stream is not made to wait.
+    pub(super) fn end_round(&mut self) {
+        if self.batch.is_full() || self.is_pipe() && self.squeezer.is_none() {
+            self.write_batch();
+        }
+    }
+
+    /// Writes the rounds that have waited long enough, and says when those that came later will have;
+    /// to be called before the recorder sleeps.
+    pub(super) fn settle(&mut self) -> Option<Instant> {
+        let due = self.batch.due();
+        if due.is_some_and(|due| Instant::now() < due) {
+            return due;
+        }
+        self.write_batch();
+        self.note_len();
+        None
+    }
+
+    /// Writes, or has compressed, what waits.
+    fn write_batch(&mut self) {
+        let batch = self.batch.take();
+        if batch.is_empty() {
             return;
         }
-        let mut plain = Vec::with_capacity(records.iter().map(|it| it.len()).sum());
-        for it in records {
-            plain.extend_from_slice(it);
+        if let Some(squeezer) = self.squeezer.as_mut() {
+            let mut ready = Vec::new();
+            let pushed = squeezer.push(batch, &mut ready);
+            self.put_squeezed(&ready, pushed);
+        } else {
+            self.put(&[IoSlice::new(&batch)]);
+            self.batch.reuse(batch);
         }
-        let mut ready = Vec::new();
-        let pushed = squeezer.push(plain, &mut ready);
-        self.append_squeezed(&ready, pushed);
+        self.note_len();
     }
 
     /// Appends what is still being compressed, and from then on compresses no more. Returns how many
     /// plain bytes became one; `None` where nothing was to be compressed.
     pub(super) fn end_squeezing(&mut self) -> Option<u32> {
+        self.write_batch();
         let squeezer = self.squeezer.take()?;
         let mut ready = Vec::new();
         let ended = squeezer.end(&mut ready);
         let ratio = ended.as_ref().copied().unwrap_or_default();
-        self.append_squeezed(&ready, ended.map(drop));
+        self.put_squeezed(&ready, ended.map(drop));
         Some(ratio)
     }
 
-    fn append_squeezed(&mut self, ready: &[u8], done: io::Result<()>) {
+    fn put_squeezed(&mut self, ready: &[u8], done: io::Result<()>) {
         if !ready.is_empty() {
-            self.append(&[IoSlice::new(ready)]);
+            self.put(&[IoSlice::new(ready)]);
         }
         if let Err(error) = done {
             self.failed.get_or_insert(error);
@@ -139,6 +189,7 @@ impl Output {
     /// On a thread of its own: on a busy disk it takes longer than a ring lasts. What keeps the
     /// file from being moved is [`Output::finish`]'s to tell.
     pub(super) fn commit(&mut self) {
+        self.note_len();
         let Place::File { path, temporary, .. } = &mut self.place else { return };
         let Some(temporary) = temporary.take() else { return };
         let path = path.clone();
@@ -154,11 +205,16 @@ impl Output {
         }
     }
 
-    /// Appends whole records.
+    /// Appends whole records, after the rounds that came before.
     ///
     /// Once this has failed it does nothing: what was written before stays readable, and
     /// [`Output::failed`] says why.
     pub(super) fn append(&mut self, records: &[IoSlice<'_>]) {
+        self.write_batch();
+        self.put(records);
+    }
+
+    fn put(&mut self, records: &[IoSlice<'_>]) {
         if self.failed.is_some() {
             return;
         }
@@ -191,9 +247,10 @@ impl Output {
         self.failed.take()
     }
 
-    /// How many bytes have been written.
+    /// How many bytes there are: those written, and those that wait to be written as they are.
     pub(super) fn len(&self) -> u64 {
-        self.len
+        let waiting = if self.squeezer.is_none() { self.batch.len() } else { 0 };
+        self.len + waiting as u64
     }
 
     /// Writes the features behind the records and the header that knows of them.
@@ -202,6 +259,7 @@ impl Output {
     ///
     /// The first failure of this or of an earlier write.
     pub(super) fn finish(mut self, mut features: Vec<(u8, Vec<u8>)>) -> io::Result<u64> {
+        self.write_batch();
         if let (Place::File { file, .. }, Some(layout)) = (&self.place, &self.layout) {
             if self.failed.is_some() {
                 features.retain(|(_, bytes)| bytes.len() <= SMALL);
@@ -231,8 +289,12 @@ impl Output {
 
     /// Lets the header say how many records there are by now, so that a recorder that is killed
     /// leaves a file that can be read.
-    pub(super) fn note_len(&mut self) {
+    fn note_len(&mut self) {
         let (Place::File { file, .. }, Some(layout)) = (&self.place, &self.layout) else { return };
+        if self.noted_len == self.len {
+            return;
+        }
+        self.noted_len = self.len;
         let data_len = self.len - layout.data_offset().0;
         let written = file.write_all_at(&data_len.to_ne_bytes(), DATA_SIZE_AT);
         if let Err(error) = written {
@@ -470,7 +532,7 @@ mod tests {
         let temporary = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         for n in 1..=2 {
             output.append(&[IoSlice::new(&ROUND)]);
-            output.note_len();
+            output.settle();
             assert_eq!(data(&temporary).0.size, n * 8);
         }
         output.commit();

@@ -180,7 +180,7 @@ impl Session<'_> {
         self.tally.add(&meanwhile.tally);
         let of_both = side_records(&meanwhile.records);
         match &mut self.kept {
-            Kept::All(_) => output.append_round(&[IoSlice::new(&meanwhile.records)]),
+            Kept::All(_) => output.push_records(&[IoSlice::new(&meanwhile.records)]),
             Kept::Latest(history) => history.remember(of_both.clone()),
         }
         self.write_latest(latest, output);

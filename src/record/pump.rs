@@ -30,21 +30,33 @@ impl Source for Ring {
 
 /// Where records go, whole ones only.
 pub(super) trait Sink {
-    /// Appends records.
-    fn append(&mut self, records: &[IoSlice<'_>]);
+    /// Takes records over: their memory is the kernel's again afterwards.
+    fn push(&mut self, records: &[IoSlice<'_>]);
+
+    /// Ends a round, with what marks its end in a file.
+    fn end_round(&mut self, mark: &[u8]);
 }
 
 impl Sink for Output {
-    fn append(&mut self, records: &[IoSlice<'_>]) {
-        self.append_round(records);
+    fn push(&mut self, records: &[IoSlice<'_>]) {
+        self.push_records(records);
+    }
+
+    fn end_round(&mut self, mark: &[u8]) {
+        self.push_records(&[IoSlice::new(mark)]);
+        Self::end_round(self);
     }
 }
 
 impl Sink for Vec<u8> {
-    fn append(&mut self, records: &[IoSlice<'_>]) {
+    fn push(&mut self, records: &[IoSlice<'_>]) {
         for bytes in records {
             self.extend_from_slice(bytes);
         }
+    }
+
+    fn end_round(&mut self, mark: &[u8]) {
+        self.extend_from_slice(mark);
     }
 }
 
@@ -58,8 +70,9 @@ pub(super) const FINISHED_ROUND: [u8; 8] = {
 
 /// Takes all that is in the rings into `sink` and, if something was, ends the round.
 ///
-/// Each ring's head is read once, so the round ends however fast the kernel writes. Returns how
-/// many bytes came.
+/// Each ring has room again as soon as its records are taken over, before any of them is written. What
+/// comes meanwhile is left for the next round, so the round ends however fast the kernel writes.
+/// Returns how many bytes came.
 pub(super) fn round<S: Source>(
     sources: &mut [S],
     sink: &mut impl Sink,
@@ -88,32 +101,30 @@ fn take<S: Source>(
     tally: &mut Tally,
     places: Places,
 ) -> usize {
-    let mut lens = Vec::with_capacity(sources.len());
-    let mut walks = Vec::with_capacity(sources.len());
-    for source in &*sources {
+    let mut total = 0;
+    for source in &mut *sources {
         let (first, second) = source.unread();
-        walks.push(tally.hop(first, second, places));
-        lens.push(first.len() + second.len());
-    }
-    let mut slices = Vec::with_capacity(sources.len() * 2 + 1);
-    for (source, walked) in sources.iter().zip(&walks) {
-        let (first, second) = source.unread();
-        let mut at = 0;
-        for record in &walked.overlong {
-            push(first, second, at..record.at, &mut slices);
-            slices.push(IoSlice::new(&record.mended));
-            at = record.at + record.claimed;
+        let mut left = first.len() + second.len();
+        total += left;
+        while left != 0 {
+            let (first, second) = source.unread();
+            let walked = tally.hop(first, second, places);
+            let mut slices = Vec::with_capacity(2);
+            let mut at = 0;
+            for record in &walked.overlong {
+                push(first, second, at..record.at, &mut slices);
+                slices.push(IoSlice::new(&record.mended));
+                at = record.at + record.claimed;
+            }
+            push(first, second, at..walked.good, &mut slices);
+            sink.push(&slices);
+            source.consume(walked.taken);
+            left = left.saturating_sub(walked.taken);
         }
-        push(first, second, at..walked.good, &mut slices);
     }
-    let total: usize = lens.iter().sum();
     tracing::trace!(bytes = total, n_rings = sources.len(), "round");
     if total != 0 {
-        slices.push(IoSlice::new(mark));
-        sink.append(&slices);
-    }
-    for (source, len) in sources.iter_mut().zip(lens) {
-        source.consume(len);
+        sink.end_round(mark);
     }
     total
 }
@@ -129,6 +140,7 @@ fn push<'a>(first: &'a [u8], second: &'a [u8], range: Range<usize>, slices: &mut
 
 #[cfg(test)]
 mod tests {
+    use super::super::hop::MOST_AT_ONCE;
     use super::*;
 
     struct Fake(Vec<u8>, Vec<u8>);
@@ -139,8 +151,8 @@ mod tests {
         }
 
         fn consume(&mut self, len: usize) {
-            assert_eq!(len, self.0.len() + self.1.len());
-            (self.0, self.1) = (Vec::new(), Vec::new());
+            let all = [&self.0[..], &self.1].concat();
+            (self.0, self.1) = (all[len..].to_vec(), Vec::new());
         }
     }
 
@@ -166,6 +178,29 @@ mod tests {
         let (mut file, mut tally) = (Vec::new(), Tally::default());
         assert_eq!(drain(&mut ring, &mut file, &mut tally, PLACES), 16);
         assert_eq!(file, [A, B].concat());
+    }
+
+    #[test]
+    fn a_large_ring_is_given_back_in_parts() {
+        #[derive(Default)]
+        struct Lens(Vec<usize>);
+
+        impl Sink for Lens {
+            fn push(&mut self, records: &[IoSlice<'_>]) {
+                self.0.push(records.iter().map(|it| it.len()).sum());
+            }
+
+            fn end_round(&mut self, mark: &[u8]) {
+                self.0.push(mark.len());
+            }
+        }
+
+        let n_records = MOST_AT_ONCE / 8 * 5 / 2;
+        let mut rings = [Fake(A.repeat(n_records), Vec::new())];
+        let mut lens = Lens::default();
+        let total = round(&mut rings, &mut lens, &mut Tally::default(), PLACES);
+        assert_eq!(total, n_records * 8);
+        assert_eq!(lens.0, [MOST_AT_ONCE, MOST_AT_ONCE, MOST_AT_ONCE / 2, 8]);
     }
 
     #[test]

@@ -146,10 +146,7 @@ impl Of {
 
 /// Maps a ring of `ring_bytes` for each CPU and each thread that is watched wherever it runs, and sends
 /// all its events there.
-pub(super) fn map(
-    opened: &[Opened<EventFd>],
-    ring_bytes: usize,
-) -> Result<Rings, Failed> {
+pub(super) fn map(opened: &[Opened<EventFd>], ring_bytes: usize) -> Result<Rings, Failed> {
     let by_ring = writers(opened);
     map_all(opened, &by_ring, ring_bytes).map_err(|refused| match refused.errno {
         errno @ (Errno::EPERM | Errno::ENOMEM) => {

@@ -22,6 +22,7 @@ use super::open::Opened;
 use super::output::Output;
 use super::plan::Role;
 use super::pump;
+use super::pump::Sink;
 use super::session::Session;
 use super::surroundings::Surroundings;
 use super::watch;
@@ -93,11 +94,11 @@ impl Session<'_> {
             // Beyond the end of the clock is never.
             let next = schedule.next().and_then(|it| start.checked_add(it));
             let next = next.into_iter().chain(self.next_part_at()).min();
-            let is_waiting = !is_busy && then == Then::GoOn;
-            let until = if is_waiting { next } else { Some(Instant::now()) };
-            if !is_busy {
-                output.note_len();
-            }
+            let until = if is_busy || then != Then::GoOn {
+                Some(Instant::now())
+            } else {
+                next.into_iter().chain(output.settle()).min()
+            };
             let control = self.control.as_ref().and_then(Control::poll_at);
             let found = self.surroundings.as_ref().map(Surroundings::poll_at);
             let triggers = self.triggers.poll_at();
@@ -222,8 +223,8 @@ impl Session<'_> {
         let Kept::Latest(history) = &mut self.kept else { return };
         self.describes_end |= history.take_forgotten();
         latest.push(history.take());
-        let mut slices: Vec<_> = latest.iter().map(|it| IoSlice::new(it)).collect();
-        slices.push(IoSlice::new(&pump::FINISHED_ROUND));
-        output.append_round(&slices);
+        let slices: Vec<_> = latest.iter().map(|it| IoSlice::new(it)).collect();
+        output.push_records(&slices);
+        Sink::end_round(output, &pump::FINISHED_ROUND);
     }
 }

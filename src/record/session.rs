@@ -12,7 +12,6 @@ use crate::bpf::Programs;
 use crate::events;
 use crate::host::cpus;
 use crate::host::facts;
-use crate::host::kernel;
 use crate::host::limits;
 use crate::host::settings;
 use crate::host::settings::Settings;
@@ -40,6 +39,7 @@ use crate::units::Tid;
 use super::BpfGaps;
 use super::Error;
 use super::Summary;
+use super::before;
 use super::before::Whom;
 use super::called::Called;
 use super::clock;
@@ -111,7 +111,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         open_files: limits::raise_open_files(),
     };
     // Takes the kernel a while, and nothing else depends on it for now.
-    let symbols = std::thread::spawn(kernel::Symbols::open);
+    let symbols = std::thread::spawn(before::read_symbols(config.bpf));
     let (mut directory, mut output) = spread::open_output(config)?;
     if config.parts.is_some() && !output.is_own_file() {
         let source = std::io::Error::other("only an ordinary file can be one of several");

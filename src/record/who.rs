@@ -152,8 +152,8 @@ fn named(what: &str, ids: impl Iterator<Item = i32>) -> String {
     let ids: Vec<_> = ids.map(|it| it.to_string()).collect();
     match &ids[..] {
         [before @ .., a, b] => {
-            let before: String = before.iter().map(|it| format!("{it}, ")).collect();
-            format!("{what} {before}{a} or {b}")
+            let before = before.iter().chain([a]).map(String::as_str).collect::<Vec<_>>();
+            format!("{what} {} or {b}", before.join(", "))
         }
         ids => format!("{what} {}", ids.concat()),
     }

@@ -44,7 +44,11 @@ const VERBS: &[Verb] = &[
     Verb { name: "fixtures", about: "make the recordings that tests read", run: fixtures::run },
     Verb { name: "bless", about: "ask perf again what tests hold us to", run: fixtures::bless },
     Verb { name: "peer", about: "lay the newest Linux perf beside the build", run: peer::run },
-    Verb { name: "bench", about: "compare speed with the peer's; of recording: bench record", run: bench::run },
+    Verb {
+        name: "bench",
+        about: "compare speed with the peer's; of recording: bench record",
+        run: bench::run,
+    },
     Verb { name: "measure", about: "run one command and print what it took", run: bench::measure },
 ];
 

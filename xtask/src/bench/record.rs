@@ -66,7 +66,8 @@ fn cases() -> Vec<Case> {
 pub(super) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     let n_runs = n_runs(args.first())?;
     let Programs { ours, peer } = Programs::get(shell)?;
-    let programs: Vec<_> = [Some(ours), Some(peer.clone()), system_perf()].into_iter().flatten().collect();
+    let programs: Vec<_> =
+        [Some(ours), Some(peer.clone()), system_perf()].into_iter().flatten().collect();
     let folder = shell.target().join("bench");
     let cannot = |error| Failure::new(format!("cannot use `{}`: {error}", folder.display()));
     fs::create_dir_all(&folder).map_err(cannot)?;
@@ -116,7 +117,8 @@ fn count(shell: &Shell, perf: &Path, data: &Path) -> Result<Counts, Failure> {
 
 /// The counts of all events together: those of each stand under `NAME stats:`.
 fn parse(stats: &str) -> Counts {
-    let of_events = stats.lines().skip_while(|it| !it.ends_with(" stats:") || it.starts_with("Agg"));
+    let of_events =
+        stats.lines().skip_while(|it| !it.ends_with(" stats:") || it.starts_with("Agg"));
     let mut counts = Counts::default();
     for (name, n) in of_events.filter_map(|it| it.trim().split_once(" events:")) {
         let n = n.split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -138,25 +140,25 @@ fn median_of_counts(counts: &[Counts]) -> Counts {
 
 /// A case as it is printed: each program, then ours against the better one of the others.
 fn told(case: &Case, programs: &[PathBuf], costs: &[Cost], counts: &[Counts]) -> String {
-    let mut text = [&case.options, &["--"][..], case.command].concat().join(" ") + "\n";
+    let mut lines = vec![[&case.options, &["--"][..], case.command].concat().join(" ")];
     for ((program, cost), counts) in programs.iter().zip(costs).zip(counts) {
         let late_ms = cost.wall_ms.saturating_sub(case.command_ms);
         let share = 100.0 * ratio(counts.lost, counts.lost + counts.samples);
-        text += &format!(
+        lines.push(format!(
             "  {:5} ms CPU  {late_ms:5} ms beside the command  {:3} MiB  {:7} samples  {:7} lost \
-             ({share:4.1} %)  {}\n",
+             ({share:4.1} %)  {}",
             cost.cpu_ms,
             cost.peak_kib / 1024,
             counts.samples,
             counts.lost,
             program.display()
-        );
+        ));
     }
     if let Some((ours, others)) = costs.split_first() {
         let best = others.iter().map(|it| it.cpu_ms).min().unwrap_or_default();
-        text += &format!("  {:.2} of the better one's CPU time\n", ratio(ours.cpu_ms, best));
+        lines.push(format!("  {:.2} of the better one's CPU time", ratio(ours.cpu_ms, best)));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
