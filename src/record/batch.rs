@@ -12,7 +12,7 @@ const FULL: usize = 256 << 10;
 const TOO_FULL: usize = 4 * FULL;
 
 /// How long what came waits at most: whoever is killed has written all that is older.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// Records that are to be written.
 #[derive(Debug, Default)]

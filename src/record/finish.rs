@@ -13,6 +13,7 @@ use crate::events::Place;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::compression;
+use crate::perfdata::private::Attached;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::TracepointPrograms;
 use crate::sys::signals::Came;
@@ -42,8 +43,8 @@ pub(super) struct Part {
     pub(super) bytes: u64,
     /// Why not all of it was written.
     pub(super) failed: Option<io::Error>,
-    /// The programs that were seen on recorded tracepoints.
-    pub(super) tracepoints: Vec<TracepointPrograms>,
+    /// Whether it is where it was to be.
+    pub(super) is_in_place: bool,
 }
 
 impl Session<'_> {
@@ -78,7 +79,8 @@ impl Session<'_> {
             stopped_by,
             failed: part.failed,
             bpf: self.gaps,
-            tracepoints: part.tracepoints,
+            is_in_place: part.is_in_place,
+            tracepoints: self.tracepoints,
             n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
         }
     }
@@ -129,12 +131,14 @@ impl Session<'_> {
                 describe::name_in_full(tracepoint, programs);
             }
         }
+        found.tracepoints.into_iter().for_each(|it| self.note_seen(it));
         let features = self.features(self.layout().attr_size(), self.programs.as_ref());
         if !tail.is_empty() {
             output.append(&[IoSlice::new(&tail)]);
         }
         let len = output.len();
-        let path = output.path().map(Path::to_owned);
+        let is_in_place = output.is_in_place();
+        let path = output.path().filter(|_| is_in_place).map(Path::to_owned);
         let (bytes, mut failed) = match output.finish(describe::sections(&features)) {
             Ok(bytes) => (bytes, drained.failed),
             Err(error) => (len, drained.failed.or(Some(error))),
@@ -151,7 +155,24 @@ impl Session<'_> {
             }
         }
         self.total.add(&tally);
-        Part { bytes, failed, tracepoints: found.tracepoints }
+        Part { bytes, failed, is_in_place }
+    }
+
+    /// Notes which programs sat on a tracepoint while a file was written.
+    fn note_seen(&mut self, seen: TracepointPrograms) {
+        let Some(known) = self.tracepoints.iter_mut().find(|it| it.event == seen.event) else {
+            self.tracepoints.push(seen);
+            return;
+        };
+        for program in seen.programs {
+            let is_it = |it: &Attached| {
+                (it.id, it.load_time_ns, &it.how)
+                    == (program.id, program.load_time_ns, &program.how)
+            };
+            if !known.programs.iter().any(is_it) {
+                known.programs.push(program);
+            }
+        }
     }
 
     /// Takes over what was saved of programs meanwhile.

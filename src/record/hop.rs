@@ -128,9 +128,10 @@ impl Tally {
         }
         if let (Some((early, late)), Some(time_at)) = (ends, time_at) {
             let time = |at: usize| pieces.word(at + time_at).map(Nanos);
-            let (early, late) = (time(early), time(late));
-            self.first = self.first.into_iter().chain(early).min();
-            self.last = self.last.into_iter().chain(late).max();
+            // In a ring that is written backward the last one is the first.
+            let ends = [time(early), time(late)];
+            self.first = self.first.into_iter().chain(ends.into_iter().flatten()).min();
+            self.last = self.last.into_iter().chain(ends.into_iter().flatten()).max();
         }
         self.corrupt += u64::from(is_corrupt);
         // Nobody knows where the next one would begin.
@@ -229,6 +230,10 @@ mod tests {
         let latest = [three(), vec![0; 24]].concat();
         assert_eq!(tally.hop_latest(&latest, PLACES), three().len());
         assert_eq!(tally, OF_THREE);
+        let sample = |time| record(RecordKind::SAMPLE, &[0xabcd, time, 1]);
+        let mut tally = Tally::default();
+        tally.hop_latest(&[sample(700), sample(600), sample(500)].concat(), PLACES);
+        assert_eq!((tally.first, tally.last), (Some(Nanos(500)), Some(Nanos(700))));
         let mut tally = Tally::default();
         let cut = &three()[..three().len() - 3];
         assert_eq!(tally.hop_latest(cut, PLACES), three().len() - 32);

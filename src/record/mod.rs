@@ -1,4 +1,4 @@
-//! Recording: plan, synthesis, pump, sideband, finish.
+//! Recording: plan, synthesis, pump, batch, sideband, parts, finish; with several threads, drain.
 //!
 //! In comes a [`Config`], out goes a file or a stream and a [`Summary`]. The order of a recording:
 //!
@@ -15,7 +15,7 @@
 //! a file alone, and what tells of tasks and programs waits in memory until then.
 //!
 //! With a delay, sampling begins between two rounds. Events that tell of tasks and programs are on
-//! before anyone looks at what runs, so that nothing falls between; what is told twice does no harm.
+//! before anyone looks at what runs, so that nothing falls between; what tells of a task or a program twice does no harm.
 //! Nothing here prints: what goes otherwise than asked for is a [`Note`].
 
 mod batch;
@@ -222,6 +222,8 @@ pub struct Summary {
     pub stopped_by: Option<Signal>,
     /// Why not all of it was written; what was can be read.
     pub failed: Option<io::Error>,
+    /// Whether what was written is where it was to be.
+    pub is_in_place: bool,
     /// BPF programs that are not in the recording, or not with all there is to know.
     pub bpf: BpfGaps,
     /// The BPF programs that sat on recorded tracepoints at any time of the recording.

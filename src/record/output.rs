@@ -23,6 +23,7 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::encode_features;
 use crate::units::FileOffset;
 
+use super::batch;
 use super::batch::Batch;
 use super::config;
 use super::directory;
@@ -47,6 +48,8 @@ pub(super) struct Output {
     layout: Option<Layout>,
     failed: Option<io::Error>,
     committing: Option<JoinHandle<io::Result<()>>>,
+    /// Whether it could not be put in its place.
+    is_astray: bool,
     /// What makes rounds smaller, where that is asked for.
     squeezer: Option<Squeezer>,
     /// Rounds that are not yet written, or compressed.
@@ -88,6 +91,7 @@ impl Output {
             layout: None,
             failed: None,
             committing: None,
+            is_astray: false,
             squeezer: None,
             batch: Batch::default(),
         }
@@ -111,7 +115,8 @@ impl Output {
     /// Writes the rounds that have come, or keeps them until there is more to write at once. Who reads
     /// a stream is not made to wait.
     pub(super) fn end_round(&mut self) {
-        if self.batch.is_full() || self.is_pipe() && self.squeezer.is_none() {
+        let is_due = || self.batch.due().is_some_and(|due| due <= Instant::now());
+        if self.batch.is_full() || self.is_pipe() && self.squeezer.is_none() || is_due() {
             self.write_batch();
         }
     }
@@ -120,12 +125,21 @@ impl Output {
     /// to be called before the recorder sleeps.
     pub(super) fn settle(&mut self) -> Option<Instant> {
         let due = self.batch.due();
-        if due.is_some_and(|due| Instant::now() < due) {
-            return due;
+        let is_early = due.is_some_and(|due| Instant::now() < due);
+        if !is_early {
+            self.write_batch();
         }
-        self.write_batch();
+        let mut later = None;
+        if let Some(squeezer) = self.squeezer.as_mut() {
+            let mut ready = Vec::new();
+            let taken = squeezer.take_ready(&mut ready);
+            if squeezer.is_busy() {
+                later = Some(Instant::now() + batch::LONGEST_WAIT);
+            }
+            self.put_squeezed(&ready, taken);
+        }
         self.note_len();
-        None
+        due.filter(|_| is_early).into_iter().chain(later).min()
     }
 
     /// Writes, or has compressed, what waits.
@@ -193,7 +207,12 @@ impl Output {
         let Place::File { path, temporary, .. } = &mut self.place else { return };
         let Some(temporary) = temporary.take() else { return };
         let path = path.clone();
-        self.committing = Some(std::thread::spawn(move || put_in_place(&temporary, &path)));
+        self.committing = Some(std::thread::spawn(move || {
+            put_in_place(&temporary, &path).map_err(|error| {
+                let stays = temporary.display();
+                io::Error::new(error.kind(), format!("{error}; the recording stays at `{stays}`"))
+            })
+        }));
     }
 
     /// Writes all that stands before the records of a file.
@@ -253,6 +272,16 @@ impl Output {
         self.len + waiting as u64
     }
 
+    /// Waits until the file is in its place, and says whether it is; what kept it from there has failed.
+    pub(super) fn is_in_place(&mut self) -> bool {
+        if let Some(Ok(Err(error))) = self.committing.take().map(JoinHandle::join) {
+            self.is_astray = true;
+            self.failed.get_or_insert(error);
+        }
+        let is_committed = !matches!(self.place, Place::File { temporary: Some(_), .. });
+        is_committed && !self.is_astray
+    }
+
     /// Writes the features behind the records and the header that knows of them.
     ///
     /// # Errors
@@ -280,10 +309,7 @@ impl Output {
                 self.failed.get_or_insert(error);
             }
         }
-        let committed = self.committing.take().map(JoinHandle::join);
-        if let Some(Ok(Err(error))) = committed {
-            self.failed.get_or_insert(error);
-        }
+        self.is_in_place();
         self.failed.take().map_or(Ok(self.len), Err)
     }
 

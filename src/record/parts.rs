@@ -3,7 +3,7 @@
 //! ```text
 //!              a: what runs is looked at    b: the old file is finished
 //!   old file   ... rounds, a                last round | lost, programs, features -> FILE.STAMP
-//!   new file   of a what is no sample                    how things stood | of a | b | rounds ...
+//!   new file   of a what tells of tasks and programs      how things stood | of a | b | rounds ...
 //! ```
 //!
 //! Meanwhile a thread drains the rings into memory. So nothing is lost, and nothing falls between:
@@ -25,16 +25,15 @@ use std::time::UNIX_EPOCH;
 use crate::bpf::Programs;
 use crate::events::Event;
 use crate::host::kernel;
-use crate::perfdata::RecordHeader;
-use crate::perfdata::RecordKind;
 use crate::sys::clock::local_time;
 use crate::units::LocalTime;
 
 use super::before::Whom;
 use super::history::Kept;
-use super::hop;
+use super::history::side_records;
 use super::hop::Places;
 use super::hop::Tally;
+use super::note::Note;
 use super::output::Output;
 use super::pump;
 use super::rings::CpuRing;
@@ -71,6 +70,9 @@ const NAP: Duration = Duration::from_millis(2);
 /// How long to wait for a name that is free: names have hundredths of a second.
 const NEXT_NAME: Duration = Duration::from_millis(10);
 
+/// How often to try.
+const MOST_NAMES: u32 = 100;
+
 /// The files of a recording that are finished, and when the next is due.
 #[derive(Debug)]
 pub(super) struct Finished {
@@ -95,16 +97,25 @@ impl Finished {
         }
     }
 
+    /// The first file begins.
+    pub(super) fn begin(&mut self, len: u64) {
+        (self.began, self.began_with) = (Instant::now(), len);
+    }
+
     /// Gives the finished file at `path` its name among the others, of which the oldest may have to
     /// go.
     pub(super) fn add(&mut self, path: &Path) -> io::Result<PathBuf> {
-        let name = loop {
-            let name = stamped(path);
+        let mut name = stamped(path);
+        for _ in 0..MOST_NAMES {
             if !name.exists() {
-                break name;
+                break;
             }
             std::thread::sleep(NEXT_NAME);
-        };
+            name = stamped(path);
+        }
+        if name.exists() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         fs::rename(path, &name)?;
         self.n_files += 1;
         self.files.push_back(name.clone());
@@ -169,9 +180,9 @@ impl Session<'_> {
         let mut next = Output::create(&self.config.output)?;
         begin_squeezing(self.config, &mut next).map_err(io::Error::other)?;
         // What is loaded by now is seen by both.
-        let sideband = self.sideband.is_some().then(|| Sideband::start(&self.request.online));
+        let sideband = self.has_sideband.then(|| Sideband::start(&self.request.online));
         let sideband = sideband.and_then(|it| {
-            it.inspect_err(|error| tracing::debug!(%error, "sideband of the next file")).ok()
+            it.map_err(|error| (self.tell)(&Note::NoSideband { why: error.to_string() })).ok()
         });
         let (next_start, mut meanwhile) = self.while_drained(Self::describe_next);
         let described = Instant::now();
@@ -181,7 +192,7 @@ impl Session<'_> {
         let of_both = side_records(&meanwhile.records);
         match &mut self.kept {
             Kept::All(_) => output.push_records(&[IoSlice::new(&meanwhile.records)]),
-            Kept::Latest(history) => history.remember(of_both.clone()),
+            Kept::Latest(history) => history.remember(&meanwhile.records),
         }
         self.write_latest(latest, output);
 
@@ -194,8 +205,8 @@ impl Session<'_> {
         match &mut self.kept {
             Kept::All(kept) => *kept = [of_both, meanwhile.records].concat(),
             Kept::Latest(latest) => {
-                latest.remember(of_both);
-                latest.remember(side_records(&meanwhile.records));
+                latest.remember(&of_both);
+                latest.remember(&meanwhile.records);
             }
         }
         if let Some(error) = part.failed {
@@ -207,9 +218,10 @@ impl Session<'_> {
         self.begin_runs();
         self.begin(output, &head);
         output.commit();
+        // What has happened meanwhile has this file already.
+        self.triggers.take();
         if let Some(finished) = &mut self.finished {
-            finished.began = Instant::now();
-            finished.began_with = output.len();
+            finished.begin(output.len());
         }
         let (described, finished) = (described - before, finished_at - before);
         tracing::debug!(?described, ?finished, took = ?before.elapsed(), "next file");
@@ -281,36 +293,9 @@ impl Meanwhile {
     }
 }
 
-/// The records that tell of tasks and programs, of whole records.
-fn side_records(mut records: &[u8]) -> Vec<u8> {
-    let mut side = Vec::new();
-    while let Some(word) = records.first_chunk() {
-        let (kind, size) = hop::header_of(u64::from_ne_bytes(*word));
-        let size = size.max(usize::from(RecordHeader::SIZE));
-        let Some((record, rest)) = records.split_at_checked(size) else { break };
-        if !matches!(kind, RecordKind::SAMPLE | RecordKind::FINISHED_ROUND) {
-            side.extend_from_slice(record);
-        }
-        records = rest;
-    }
-    side
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_no_sample_and_no_end_of_a_round_is_of_both_files() {
-        let record = |kind: RecordKind, last| {
-            [&kind.0.to_ne_bytes()[..], &[0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, last]].concat()
-        };
-        let (comm, fork) = (record(RecordKind::COMM, 1), record(RecordKind::FORK, 2));
-        let sample = record(RecordKind::SAMPLE, 3);
-        let all = [&sample[..], &comm, &pump::FINISHED_ROUND, &sample, &fork].concat();
-        assert_eq!(side_records(&all), [comm, fork].concat());
-        assert_eq!(side_records(&sample[..12]), [0; 0]);
-    }
 
     #[test]
     fn a_stamp_sorts_as_time_does() {

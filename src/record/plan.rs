@@ -180,6 +180,11 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     let copies_stack = plan.iter().any(|it| it.attr.sample_type.contains(SampleType::STACK_USER));
     let mut of_tasks = OF_TASKS | request.contents.of_tasks;
     of_tasks.set(AttrFlags::MMAP_DATA, copies_stack || of_tasks.contains(AttrFlags::MMAP_DATA));
+    if keeps_latest && of_tasks.contains(AttrFlags::CONTEXT_SWITCH) {
+        // As many as samples, and of use beside these alone.
+        of_tasks.remove(AttrFlags::CONTEXT_SWITCH);
+        plan.first_mut().into_iter().for_each(|it| it.attr.flags |= AttrFlags::CONTEXT_SWITCH);
+    }
     if let Some(first) = plan.first_mut().filter(|_| !is_cpus && !has_tasks) {
         first.attr.flags |= of_tasks;
     }
@@ -206,6 +211,9 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         it.attr.flags.set(AttrFlags::WRITE_BACKWARD, is_overwritten);
         it.attr.flags.set(AttrFlags::WATERMARK, request.wakeup_bytes.is_some());
         it.attr.wakeup = request.wakeup_bytes.unwrap_or(1);
+        if request.ring_per == RingPer::Thread && it.role == Role::System {
+            it.attr.wakeup = it.attr.wakeup.min(rings::wakeup_bytes(rings::SIDE_RING));
+        }
         // One clock for all, since they share rings and order.
         if let Some(clock) = request.clock {
             it.attr.flags |= AttrFlags::USE_CLOCKID;

@@ -124,7 +124,7 @@ pub(super) enum Failed {
 
 /// Rings into which nobody samples and that tell of no tasks, in bytes: they carry programs that come
 /// and go.
-const SIDE_RING: usize = 64 << 10;
+pub(super) const SIDE_RING: usize = 64 << 10;
 
 /// What a ring is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -62,6 +62,9 @@ impl Session<'_> {
     ) -> End {
         let mut schedule = Schedule::new(&self.config.delay);
         let start = Instant::now();
+        if let Some(finished) = &mut self.finished {
+            finished.begin(output.len());
+        }
         let mut then = Then::GoOn;
         loop {
             let n_bytes = self.round(output);

@@ -25,6 +25,7 @@ use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::private::Message;
+use crate::perfdata::private::TracepointPrograms;
 use crate::sys::bpf_counters;
 use crate::sys::perf_event;
 use crate::sys::perf_event::EventFd;
@@ -147,7 +148,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         None
     };
     let counting = count_runs(config, &mut notes);
-    let is_counting = counting.is_some() || settings.bpf_stats_enabled == Some(1);
+    let counts = counting.is_some() || settings.bpf_stats_enabled == Some(1);
+    let counts = if counts { Counting::Yes } else { Counting::No };
     let mut session = Session {
         config,
         tell,
@@ -159,6 +161,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         tally: Tally::default(),
         total: Tally::default(),
         gaps: BpfGaps::default(),
+        tracepoints: Vec::new(),
         lost_before: BTreeMap::new(),
         started: Instant::now(),
         facts: Vec::new(),
@@ -172,9 +175,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         describes_end: false,
         next_message: 0,
         surroundings: None,
+        has_sideband: sideband.is_some(),
         sideband,
         counting,
-        is_counting,
+        counts,
         sent: Sent::default(),
         n_too_long: 0,
         control,
@@ -206,6 +210,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         // Who may not ask now may not ask later, either.
         if session.programs.is_none() {
             session.sideband = None;
+            session.has_sideband = false;
         }
         session.drain_early();
     }
@@ -386,6 +391,8 @@ pub(super) struct Session<'a> {
     /// What came by in the files before.
     pub(super) total: Tally,
     pub(super) gaps: BpfGaps,
+    /// The programs that were seen on recorded tracepoints.
+    pub(super) tracepoints: Vec<TracepointPrograms>,
     /// By id of an event, how much it had lost when it was asked last.
     pub(super) lost_before: BTreeMap<u64, u64>,
     pub(super) started: Instant,
@@ -402,10 +409,12 @@ pub(super) struct Session<'a> {
     pub(super) surroundings: Option<Surroundings>,
     /// The threads that save programs while they live.
     pub(super) sideband: Option<Sideband>,
+    /// Whether there are such threads, as far as it depends on us.
+    pub(super) has_sideband: bool,
     /// As long as it is there the kernel counts the runs of BPF programs.
     pub(super) counting: Option<OwnedFd>,
     /// Whether the kernel counts runs, for us or for somebody else.
-    pub(super) is_counting: bool,
+    pub(super) counts: Counting,
     /// What a pipe has been told of programs.
     pub(super) sent: Sent,
     /// How many features no record of a pipe has room for.
@@ -428,8 +437,7 @@ impl Session<'_> {
     /// Begins to look at what BPF programs stand among.
     pub(super) fn survey(&mut self) {
         if self.config.bpf == FollowBpf::Yes && self.samples_kernel {
-            let counting = if self.is_counting { Counting::Yes } else { Counting::No };
-            self.surroundings = Surroundings::start(counting, tracepoints_of(&self.opened));
+            self.surroundings = Surroundings::start(self.counts, tracepoints_of(&self.opened));
         }
     }
 

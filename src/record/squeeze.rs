@@ -62,10 +62,24 @@ impl Squeezer {
         if let Some(to) = &self.to {
             to.send(plain).map_err(io::Error::other)?;
         }
+        self.take_ready(out)
+    }
+
+    /// Appends what has become of earlier rounds to `out`.
+    ///
+    /// # Errors
+    ///
+    /// What the library says.
+    pub(super) fn take_ready(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         while let Some(squeezed) = self.next() {
             out.extend(squeezed?);
         }
         Ok(())
+    }
+
+    /// Whether rounds are on their way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.n_waiting != 0
     }
 
     /// What is ready, waiting for it only where there is much on its way.

@@ -3,6 +3,11 @@
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 
+use nix::poll::PollFd;
+use nix::poll::PollFlags;
+use nix::poll::PollTimeout;
+use nix::poll::poll;
+
 use crate::perfdata::AttrFlags;
 use crate::perfdata::SampleType;
 use crate::sys::perf_event::EventFd;
@@ -61,6 +66,9 @@ impl Triggers {
 
     /// Whether one of them has happened since this was asked last.
     pub(super) fn take(&mut self) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
         let mut has_come = false;
         for (_, ring) in &mut self.0 {
             let (first, second) = ring.unread();
@@ -68,6 +76,21 @@ impl Triggers {
             ring.consume(len);
             has_come |= len != 0;
         }
+        self.forget_ended();
         has_come
+    }
+
+    /// Forgets those whose task is gone: they would have something to say for ever.
+    fn forget_ended(&mut self) {
+        let events = self.0.iter().map(|(event, _)| PollFd::new(event.as_fd(), PollFlags::POLLIN));
+        let mut fds: Vec<_> = events.collect();
+        if let Err(errno) = poll(&mut fds, PollTimeout::ZERO) {
+            tracing::debug!(%errno, "poll what begins the next file");
+            return;
+        }
+        let ends = PollFlags::POLLHUP | PollFlags::POLLERR;
+        let has_ended = |it: &PollFd<'_>| it.revents().is_some_and(|it| it.intersects(ends));
+        let mut ended = fds.iter().map(has_ended).collect::<Vec<_>>().into_iter();
+        self.0.retain(|_| !ended.next().unwrap_or(false));
     }
 }

@@ -61,6 +61,12 @@ impl PartOptions {
             let failure = Failure::new("a pipe cannot be cut into several files");
             return Err(failure.hint("name a file by `-o FILE`"));
         }
+        if self.overwrite && matches!(at, SwitchAt::Bytes(_)) {
+            let what = "with `--overwrite` a file does not grow before it is asked for";
+            return Err(
+                Failure::new(what).hint("ask by a time, as `--switch-output=10m`, or a signal")
+            );
+        }
         let most_files = self.switch_max_files.map(NonZeroUsize::get);
         Ok(Some(Parts { at, most_files, triggers }))
     }
@@ -133,6 +139,16 @@ mod tests {
         for text in ["", "x", "0s", "10", "0K", "5x", "s", "99999999999999999999s", "-1s"] {
             assert!(switch_at(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_does_not_grow_has_no_greatest_size() {
+        let options = PartOptions {
+            switch_output: Some(SwitchAt::Bytes(5)),
+            overwrite: true,
+            ..PartOptions::default()
+        };
+        assert!(options.parts(&Output::File("x".into())).is_err());
     }
 
     #[test]

@@ -67,6 +67,11 @@ fn where_the_latest_is_kept_samples_alone_are_overwritten() {
     let plan = plan(&request);
     let is_backward = |it: &Planned| it.attr.flags.contains(AttrFlags::WRITE_BACKWARD);
     assert_eq!(plan.iter().map(is_backward).collect::<Vec<_>>(), [true, false, false]);
+    // Switches are as many as samples, and overwritten with them.
+    request.contents.of_tasks = AttrFlags::CONTEXT_SWITCH;
+    let switches = |it: &Planned| it.attr.flags.contains(AttrFlags::CONTEXT_SWITCH);
+    let with_switches = super::plan(&request);
+    assert_eq!(with_switches.iter().map(switches).collect::<Vec<_>>(), [true, false, false]);
     // The command's own records begin with its samples.
     let waits = AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
     assert!(plan[1].attr.flags.contains(waits));

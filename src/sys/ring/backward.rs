@@ -14,6 +14,9 @@ use crate::sys::perf_event::EventFd;
 /// interrupts off. It is not slept, since whoever sleeps on a busy machine is away for long.
 const SETTLE: Duration = Duration::from_micros(50);
 
+/// How often it is copied, if the head moves meanwhile.
+const MOST_COPIES: u32 = 3;
+
 /// A ring that the kernel writes from its end to its beginning and over the oldest records, so that
 /// the latest can be read from `data_head` on, each at its header.
 ///
@@ -58,28 +61,44 @@ impl BackwardRing {
     ///
     /// What the kernel says to the pause or to its end.
     pub fn read_latest(&mut self, event: &EventFd, records: &mut Vec<u8>) -> Result<(), Refused> {
+        // Before the pause, since new memory takes its time.
+        records.reserve(self.ring.data_len());
         event.pause_output()?;
         let paused = Instant::now();
         while paused.elapsed() < SETTLE {
             std::hint::spin_loop();
         }
-        self.copy(records);
+        let n_before = records.len();
+        for _ in 0..MOST_COPIES {
+            let head = self.copy(records);
+            if head == self.head() {
+                self.read_at = head;
+                break;
+            }
+            // Somebody was not done.
+            records.truncate(n_before);
+        }
         event.resume_output()
     }
 
-    fn copy(&mut self, records: &mut Vec<u8>) {
+    fn head(&self) -> u64 {
         // Acquire pairs with the kernel's barrier before it moves `data_head`, as in `Ring::unread`.
-        let head = self.ring.head().load(Ordering::Acquire);
+        self.ring.head().load(Ordering::Acquire)
+    }
+
+    /// Copies what is new, and says where the head stood.
+    fn copy(&self, records: &mut Vec<u8>) -> u64 {
+        let head = self.head();
         let new = self.read_at.wrapping_sub(head);
         let new = usize::try_from(new).unwrap_or(usize::MAX).min(self.ring.data_len());
         let start = self.ring.position(head);
         let first = new.min(self.ring.data_len() - start);
-        // SAFETY: the ring is paused, so that the kernel writes to no part of it, and what it had
-        // begun before is done.
+        // SAFETY: the ring is paused, so that the kernel begins to write to no part of it, and what it
+        // had begun before has had `SETTLE` to be done, which its interrupts being off keeps short.
         records.extend_from_slice(unsafe { self.ring.data(start, first) });
         // SAFETY: as above.
         records.extend_from_slice(unsafe { self.ring.data(0, new - first) });
-        self.read_at = head;
+        head
     }
 }
 
@@ -112,7 +131,7 @@ mod tests {
 
     fn read(ring: &mut BackwardRing) -> Vec<u8> {
         let mut records = Vec::new();
-        ring.copy(&mut records);
+        ring.read_at = ring.copy(&mut records);
         records
     }
 
