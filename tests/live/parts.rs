@@ -175,7 +175,7 @@ fn a_program_that_was_loaded_before_is_named_in_each_file() {
     let loaded = Background::start(demo().args(["run", "60"]));
     assert!(loaded.said.starts_with("attached"), "{}", loaded.said);
     let args = ["-a", "-F", "5000", "--switch-output=1s"];
-    stdout_of(record(&recording, &args).args(["sleep", "2.5"]));
+    stdout_of(record(&recording, &args).args(["sleep", "4"]));
     let files = files(&recording);
     assert!(2 < files.len(), "{files:?}");
     // The last one may be of a few milliseconds.
