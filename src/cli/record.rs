@@ -242,6 +242,10 @@ fn not_recorded(
         record::Error::RingsTooLarge { ring_bytes, n_rings, errno } => {
             advice::on_rings(*ring_bytes, *n_rings, *errno, settings)
         }
+        record::Error::Priority(_) => {
+            let text = "`-r` needs CAP_SYS_NICE, or a limit by `ulimit -r`; or leave it out";
+            Some(text.to_owned())
+        }
         _ => None,
     };
     let failure = match hint {

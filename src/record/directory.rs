@@ -17,6 +17,8 @@ use std::path::PathBuf;
 pub(super) const VERSION: u64 = 1;
 /// The name of the file with the header.
 const HEADER: &str = "data";
+/// The name of the directory with a copy of the kernel.
+const KCORE: &str = "kcore_dir";
 
 /// A directory that is being written.
 #[derive(Debug)]
@@ -33,10 +35,20 @@ impl Directory {
     ///
     /// Whatever keeps it from being written, or from taking the place of what is there.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let mut path = path.to_owned();
+        if fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink()) {
+            // Of a link, what it leads to is replaced, never the link.
+            path = fs::canonicalize(&path)?;
+        }
+        let path = &*path;
+        if fs::metadata(path).is_ok_and(|it| !it.is_dir() && !it.is_file()) {
+            let text = "a directory cannot take the place of a device, a fifo or a socket";
+            return Err(io::Error::other(text));
+        }
         if !is_empty(path) {
             check(path)?;
         }
-        check(&old(path))?;
+        check_old(path)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mut hidden = OsString::from(".");
         hidden.push(name);
@@ -114,6 +126,33 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
     Err(io::Error::other(text))
 }
 
+/// Whether the recording before the one at `path` can be removed to make room.
+pub(super) fn check_old(path: &Path) -> io::Result<()> {
+    let old = old(path);
+    check(&old)?;
+    if old.is_dir() { check_names(&old) } else { Ok(()) }
+}
+
+/// Whether all that is in a directory was written by a recorder.
+fn check_names(path: &Path) -> io::Result<()> {
+    for entry in path.read_dir()? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if name != KCORE && !is_part(&name) {
+            let text =
+                format!("`{}` is in the way: it is of no recording", path.join(&*name).display());
+            return Err(io::Error::other(text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is the name of the file with the header or of one with records.
+fn is_part(name: &str) -> bool {
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    name == HEADER || name.strip_prefix("data.").is_some_and(is_number)
+}
+
 fn is_recording(path: &Path) -> bool {
     path.join(HEADER).is_file()
 }
@@ -144,17 +183,16 @@ pub(super) fn set_aside(path: &Path) -> io::Result<()> {
 /// Removes a directory that is a recording, or will not be one: what recorders write, and nothing
 /// else.
 fn remove(path: &Path) -> io::Result<()> {
+    check_names(path)?;
     for entry in path.read_dir()? {
         let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name == "kcore_dir" {
+        if entry.file_name() == KCORE {
             for name in ["kcore", "kallsyms", "modules"] {
                 // What is not there need not be removed.
                 let _removed = fs::remove_file(entry.path().join(name));
             }
             fs::remove_dir(entry.path())?;
-        } else if name == HEADER || name.starts_with("data.") {
+        } else {
             fs::remove_file(entry.path())?;
         }
     }
@@ -230,10 +268,28 @@ mod tests {
         let path = scratch.path().join("perf.data");
         make(&path, "first");
         make(&path, "second");
-        fs::write(old(&path).join("letter"), "dear").unwrap();
-        let mut directory = Directory::create(&path).unwrap();
-        assert!(directory.commit().is_err());
-        assert_eq!(fs::read(old(&path).join("letter")).unwrap(), b"dear");
+        fs::write(old(&path).join("data.json"), "dear").unwrap();
+        let error = Directory::create(&path).unwrap_err().to_string();
+        assert!(error.contains("data.json"), "{error}");
+        assert!(remove(&old(&path)).is_err());
+        assert_eq!(fs::read(old(&path).join("data.json")).unwrap(), b"dear");
+        assert_eq!(fs::read(old(&path).join("data")).unwrap(), b"first");
         assert_eq!(fs::read(path.join("data")).unwrap(), b"second");
+    }
+
+    #[test]
+    fn of_a_link_what_it_leads_to_is_replaced_and_a_fifo_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (real, link) = (scratch.path().join("real"), scratch.path().join("link"));
+        make(&real, "first");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        make(&link, "second");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(real.join("data")).unwrap(), b"second");
+        let fifo = scratch.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Directory::create(&fifo).is_err());
+        assert!(Directory::create(Path::new("/dev/null")).is_err());
+        assert_eq!(names(scratch.path()), ["fifo", "link", "real", "real.old"]);
     }
 }

@@ -189,6 +189,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The recorder may not run at this priority.
+    #[error(transparent)]
+    Priority(Refused),
     /// Another system call was refused.
     #[error(transparent)]
     Refused(#[from] Refused),

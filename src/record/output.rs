@@ -397,7 +397,7 @@ fn create_file(path: &Path) -> io::Result<Place> {
             path = fs::canonicalize(&path)?;
         }
         if found.len() != 0 {
-            directory::check(&directory::old(&path))?;
+            directory::check_old(&path)?;
         }
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;

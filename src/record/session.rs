@@ -105,6 +105,14 @@ pub(super) struct FileEvent {
 /// [`Error`] if nothing was recorded; then there is no new file, and an old one stays as it was.
 /// A recording that was begun is always finished: see [`Summary::failed`].
 pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, Error> {
+    // First, while the numbers of descriptors are those that were handed over.
+    let control = config.control.as_ref().map(Control::open).transpose();
+    let control = control.map_err(|(end, source)| Error::Control { end, source })?;
+    if let Some(priority) = config.realtime {
+        // Before anything begins, on a thread that is then gone.
+        let tried = std::thread::spawn(move || thread::run_at(priority)).join();
+        tried.unwrap_or(Ok(())).map_err(Error::Priority)?;
+    }
     let signals = Signals::block()?;
     let heritage = Heritage {
         signals: signals.before(),
@@ -118,8 +126,6 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         let source = std::io::Error::other("only an ordinary file can be one of several");
         return Err(output_error(config, source));
     }
-    let control = config.control.as_ref().map(Control::open).transpose();
-    let control = control.map_err(|(end, source)| Error::Control { end, source })?;
     // The threads that drain a ring compress what was in it, too.
     if directory.is_none() {
         begin_squeezing(config, &mut output)?;
@@ -259,7 +265,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     }
     if let Some(priority) = config.realtime {
         // Late, since the command and all other threads are to be ordinary ones.
-        thread::run_at(priority)?;
+        thread::run_at(priority).map_err(Error::Priority)?;
     }
     tracing::debug!(head_bytes = head.len(), "began");
     let end = session.run(&mut output, workload.as_mut(), watched);
