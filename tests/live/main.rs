@@ -18,6 +18,8 @@ mod ending;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod habits;
 #[cfg(test)]
 mod images;
