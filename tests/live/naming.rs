@@ -126,7 +126,8 @@ fn a_program_of_another_task_in_perfs_own_recording_of_a_command_is_named_by_its
     let recorder = Recorder::start(Command::new(peer().unwrap()), &[], &recording);
     let meanwhile = busy("of_another_task");
     let attached = attach(&meanwhile);
-    thread::sleep(Duration::from_secs(1));
+    // perf looks for programs once a second, where it gets a CPU.
+    thread::sleep(Duration::from_secs(4));
     drop(recorder);
     drop(attached);
     let samples = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
