@@ -234,8 +234,11 @@ impl Control {
                 // perf ends a line by either.
                 if byte == b'\n' || byte == 0 {
                     let line = String::from_utf8_lossy(&self.line).trim().to_owned();
+                    let is_cut = LINE_MAX <= self.line.len();
                     self.line.clear();
-                    if !line.is_empty() {
+                    if is_cut {
+                        commands.push(Command::Unknown(line));
+                    } else if !line.is_empty() {
                         commands.push(Command::parse(&line));
                     }
                 } else if self.line.len() < LINE_MAX {
@@ -325,6 +328,11 @@ mod tests {
         writer.write_all(b"ng\0stop\nwhat now\n").unwrap();
         let want = [Command::Ping, Command::Stop, Command::Unknown("what now".to_owned())];
         assert_eq!(control.take(), want);
+        let long = format!("enable {}", "x".repeat(LINE_MAX));
+        writer.write_all(long.as_bytes()).unwrap();
+        writer.write_all(b"\nping\n").unwrap();
+        let commands = control.take();
+        assert!(matches!(&commands[..], [Command::Unknown(_), Command::Ping]), "{commands:?}");
         control.acknowledge();
         let mut answer = [0; 8];
         let n = control.answers.as_ref().unwrap().read(&mut answer).unwrap();

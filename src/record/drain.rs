@@ -39,9 +39,7 @@ use super::output;
 use super::pump;
 use super::pump::Sink;
 use super::rings::CpuRing;
-
-/// How many bytes have to have come for the rings to be looked at again at once.
-const MUCH: usize = 1024;
+use super::run::MUCH;
 
 /// A ring's records on their way to a file.
 #[derive(Debug)]
@@ -255,7 +253,7 @@ impl Crew {
             tracing::debug!(%refused, run_on = ?self.mask.run_on, "drain elsewhere");
         }
         if let Some(Err(refused)) = shared.priority.map(thread::run_at) {
-            // The thread that waits for these meets the same refusal, and tells it.
+            // It was tried before anything began, so this is rare, and costs no records.
             tracing::debug!(%refused, "drain as an ordinary thread");
         }
         let mut tally = Tally::default();
@@ -310,7 +308,12 @@ impl Crew {
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => {
-                tracing::debug!(%errno, "wait for records");
+                // Its rings are drained no more, so that the recording has to end.
+                if let Some((_, part)) = self.posts.first_mut() {
+                    part.failed.get_or_insert(errno.into());
+                }
+                shared.has_failed.store(true, Ordering::Relaxed);
+                shared.ring_news();
                 return true;
             }
         }

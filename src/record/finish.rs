@@ -13,9 +13,7 @@ use crate::events::Place;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::compression;
-use crate::perfdata::private::Attached;
 use crate::perfdata::private::Message;
-use crate::perfdata::private::TracepointPrograms;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Ended;
 use crate::sys::spawn::Workload;
@@ -32,6 +30,7 @@ use super::run::End;
 use super::session::Session;
 use super::sideband;
 use super::sideband::Sideband;
+use super::surroundings;
 use super::surroundings::Surroundings;
 use super::synth::Synth;
 use super::watch;
@@ -77,10 +76,10 @@ impl Session<'_> {
             elapsed,
             command,
             stopped_by,
-            failed: part.failed,
+            failed: part.failed.or(self.failed),
             bpf: self.gaps,
             is_in_place: part.is_in_place,
-            tracepoints: self.tracepoints,
+            tracepoints: self.tracepoints.into_values().collect(),
             n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
         }
     }
@@ -131,7 +130,9 @@ impl Session<'_> {
                 describe::name_in_full(tracepoint, programs);
             }
         }
-        found.tracepoints.into_iter().for_each(|it| self.note_seen(it));
+        for seen in found.tracepoints {
+            surroundings::note_seen(&mut self.tracepoints, seen);
+        }
         let features = self.features(self.layout().attr_size(), self.programs.as_ref());
         if !tail.is_empty() {
             output.append(&[IoSlice::new(&tail)]);
@@ -156,23 +157,6 @@ impl Session<'_> {
         }
         self.total.add(&tally);
         Part { bytes, failed, is_in_place }
-    }
-
-    /// Notes which programs sat on a tracepoint while a file was written.
-    fn note_seen(&mut self, seen: TracepointPrograms) {
-        let Some(known) = self.tracepoints.iter_mut().find(|it| it.event == seen.event) else {
-            self.tracepoints.push(seen);
-            return;
-        };
-        for program in seen.programs {
-            let is_it = |it: &Attached| {
-                (it.id, it.load_time_ns, &it.how)
-                    == (program.id, program.load_time_ns, &program.how)
-            };
-            if !known.programs.iter().any(is_it) {
-                known.programs.push(program);
-            }
-        }
     }
 
     /// Takes over what was saved of programs meanwhile.

@@ -78,6 +78,16 @@ impl Output {
         Ok(Self::new(place))
     }
 
+    /// Opens the file that follows this one, in the same place once that is free.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being written.
+    pub(super) fn create_next(&self) -> io::Result<Self> {
+        let path = self.path().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self::new(create_beside(path.to_owned())?))
+    }
+
     /// The file with the header of a directory that is being written.
     pub(super) fn of_directory(file: File, path: PathBuf) -> Self {
         Self::new(Place::File { file, path, temporary: None })
@@ -400,6 +410,11 @@ fn create_file(path: &Path) -> io::Result<Place> {
             directory::check_old(&path)?;
         }
     }
+    create_beside(path)
+}
+
+/// A file under a hidden name, which is to be put to `path`.
+fn create_beside(path: PathBuf) -> io::Result<Place> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);

@@ -177,7 +177,7 @@ impl Session<'_> {
     /// has to end.
     pub(super) fn switch(&mut self, output: &mut Output) -> io::Result<()> {
         let before = Instant::now();
-        let mut next = Output::create(&self.config.output)?;
+        let mut next = output.create_next()?;
         begin_squeezing(self.config, &mut next).map_err(io::Error::other)?;
         // What is loaded by now is seen by both.
         let sideband = self.has_sideband.then(|| Sideband::start(&self.request.online));
@@ -255,12 +255,21 @@ impl Session<'_> {
         let is_done = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             scope.spawn(|| meanwhile.drain(&mut rings, &is_done, places));
-            let done = work(self);
-            is_done.store(true, Ordering::Relaxed);
-            done
+            // However the work ends, so that the scope does.
+            let _told = Done(&is_done);
+            work(self)
         });
         self.rings = rings;
         (done, meanwhile)
+    }
+}
+
+/// Tells that something is done when it is dropped.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

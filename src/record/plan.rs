@@ -13,7 +13,7 @@
 //! event asks for one kind of side record, else each came twice.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::ffi::CString;
 use std::path::PathBuf;

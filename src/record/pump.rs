@@ -70,8 +70,7 @@ pub(super) const FINISHED_ROUND: [u8; 8] = {
 
 /// Takes all that is in the rings into `sink` and, if something was, ends the round.
 ///
-/// Each ring has room again as soon as its records are taken over, before any of them is written. What
-/// comes meanwhile is left for the next round, so the round ends however fast the kernel writes.
+/// Each ring has room again as soon as the sink has taken its records over. What comes meanwhile is left for the next round, so the round ends however fast the kernel writes.
 /// Returns how many bytes came.
 pub(super) fn round<S: Source>(
     sources: &mut [S],

@@ -30,7 +30,7 @@ use super::watch::Watched;
 
 /// How many bytes a round has to bring for the next one to follow at once. What the recorder's own
 /// system calls bring, where system calls are recorded, is less: else it would feed on itself.
-const MUCH: usize = 1024;
+pub(super) const MUCH: usize = 1024;
 
 /// What ended a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,14 @@ impl Session<'_> {
         loop {
             let n_bytes = self.round(output);
             self.write_found(output);
-            if self.finished.is_some() && (then == Then::Switch || self.is_part_due(output)) {
-                self.switch(output).unwrap_or_else(|error| output.fail(error));
+            let is_due = then == Then::Switch || self.is_part_due(output);
+            if self.finished.is_some()
+                && is_due
+                && let Err(error) = self.switch(output)
+            {
+                // The file that is being written is finished all the same.
+                self.failed = Some(error);
+                return End::Over;
             }
             then = Then::GoOn;
             let has_failed = self.drainers.as_ref().is_some_and(Drainers::have_failed);

@@ -167,7 +167,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         tally: Tally::default(),
         total: Tally::default(),
         gaps: BpfGaps::default(),
-        tracepoints: Vec::new(),
+        tracepoints: BTreeMap::new(),
+        failed: None,
         lost_before: BTreeMap::new(),
         started: Instant::now(),
         facts: Vec::new(),
@@ -397,8 +398,10 @@ pub(super) struct Session<'a> {
     /// What came by in the files before.
     pub(super) total: Tally,
     pub(super) gaps: BpfGaps,
-    /// The programs that were seen on recorded tracepoints.
-    pub(super) tracepoints: Vec<TracepointPrograms>,
+    /// By event, the programs that were seen on recorded tracepoints.
+    pub(super) tracepoints: BTreeMap<String, TracepointPrograms>,
+    /// What kept the next file from being begun.
+    pub(super) failed: Option<std::io::Error>,
     /// By id of an event, how much it had lost when it was asked last.
     pub(super) lost_before: BTreeMap<u64, u64>,
     pub(super) started: Instant,

@@ -181,6 +181,24 @@ impl Surroundings {
     }
 }
 
+/// Adds the programs of a tracepoint to those that were `seen` there, by event.
+pub(super) fn note_seen(
+    seen: &mut BTreeMap<String, TracepointPrograms>,
+    found: TracepointPrograms,
+) {
+    let Some(known) = seen.get_mut(&found.event) else {
+        seen.insert(found.event.clone(), found);
+        return;
+    };
+    let key = |it: &Attached| (it.id, it.load_time_ns, it.how.clone());
+    for program in found.programs {
+        if known.programs.iter().all(|it| key(it) != key(&program)) {
+            known.programs.push(program);
+        }
+    }
+    known.n_programs = known.n_programs.max(found.n_programs);
+}
+
 /// Which tracepoints to tell of, of those that have programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tell {
@@ -329,24 +347,10 @@ impl Watch {
             if is_something && (tell == Tell::All || !is_known) {
                 self.tell(Message::Tracepoint(found.clone()));
                 self.told.insert(found.event.clone(), found.clone());
-                self.note_seen(found);
+                note_seen(&mut self.seen, found);
             }
             self.tracepoints.push(tracepoint);
         }
-    }
-
-    fn note_seen(&mut self, found: TracepointPrograms) {
-        let Some(seen) = self.seen.get_mut(&found.event) else {
-            self.seen.insert(found.event.clone(), found);
-            return;
-        };
-        let key = |it: &Attached| (it.id, it.load_time_ns, it.how.clone());
-        for program in found.programs {
-            if seen.programs.iter().all(|it| key(it) != key(&program)) {
-                seen.programs.push(program);
-            }
-        }
-        seen.n_programs = seen.n_programs.max(found.n_programs);
     }
 
     fn tell(&self, message: Message) {

@@ -130,7 +130,7 @@ pub(super) fn wait(
     }
     let mut at = 0..;
     watched.left.retain(|life| {
-        let is_told = at.next().is_some_and(|at: usize| gone.contains(&at));
+        let is_told = at.next().is_some_and(|at: usize| gone.binary_search(&at).is_ok());
         match life {
             Life::Told(_) => !is_told,
             Life::Looked(tid) => process::process_of(*tid).is_some(),

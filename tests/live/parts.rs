@@ -151,6 +151,18 @@ fn perf_reads_each_file_as_we_do() {
 }
 
 #[test]
+fn what_stands_where_an_older_recording_would_go_does_not_end_one_in_several_files() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    fs::create_dir(scratch.path().join("perf.data.old")).unwrap();
+    stdout_of(record(&recording, &["--switch-output=1s"]).arg(demo_path()).args(["spin", "4"]));
+    assert!(2 <= files(&recording).len(), "{:?}", files(&recording));
+}
+
+#[test]
 fn of_many_files_the_latest_are_kept() {
     if !may_run(&[Need::Root]) {
         return;

@@ -1,18 +1,11 @@
 //! Opening on kernels that say no.
 
 use crate::events;
-use crate::events::CallChains;
 use crate::perfdata::Cursor;
 use crate::perfdata::Endian;
 use crate::units::FileOffset;
 use crate::units::Tid;
 
-use super::super::config::Contents;
-use super::super::config::FollowBpf;
-use super::super::config::Inherit;
-use super::super::config::Keep;
-use super::super::config::Rate;
-use super::super::config::RingPer;
 use super::super::plan::Request;
 use super::super::plan::Start;
 use super::super::plan::Watch;
@@ -40,18 +33,8 @@ impl<F: Fn(&Attr, Target) -> Option<Errno>> Opener for Fake<F> {
 fn request(watch: Watch) -> Request {
     Request {
         events: vec![events::default_event()],
-        watch,
-        start: Start::AtExec,
-        rate: Rate::Usual(4000),
-        call_graph: CallChains::None,
-        contents: Contents::default(),
-        inherit: Inherit::Yes,
-        ring_per: RingPer::Cpu,
-        clock: None,
-        bpf: FollowBpf::Yes,
-        keep: Keep::All,
         online: vec![Cpu(0), Cpu(1)],
-        wakeup_bytes: Some(4096),
+        ..plan::tests::request(watch, Start::AtExec)
     }
 }
 

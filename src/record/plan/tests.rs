@@ -2,7 +2,8 @@
 
 use super::*;
 
-fn request(watch: Watch, start: Start) -> Request {
+/// What is asked for where nothing is said.
+pub(in crate::record) fn request(watch: Watch, start: Start) -> Request {
     Request {
         events: vec![events::clock_instead(events::SOFTWARE_TASK_CLOCK)],
         watch,
