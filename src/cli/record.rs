@@ -91,7 +91,8 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(i32).range(1..=22),
     )]
     compression_level: Option<i32>,
-    /// Begin to sample so many milliseconds after the start.
+    /// Begin to sample so many milliseconds after the start, in windows of time, or with -1 when
+    /// `--control` says so.
     #[arg(short = 'D', long, value_name = "MS|FROM-TO,..", allow_hyphen_values = true, value_parser = values::delay)]
     delay: Option<Delay>,
     /// Take commands from a fifo or a descriptor, and answer on another: `fifo:PATH[,PATH]` or
@@ -266,6 +267,12 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
     let mut ignored = Vec::new();
     let target = args.target.target(!args.command.is_empty(), &mut ignored)?;
     let chains = args.chains.chains(settings, &mut ignored)?;
+    ignored.extend(args.parts.ignored());
+    if args.delay == Some(Delay::Forever) && args.control.is_none() {
+        let text =
+            "with `-D -1` nothing is sampled before `--control` says so, and it is not given";
+        ignored.push(text.to_owned());
+    }
     if !args.quiet {
         for it in &ignored {
             message::warn(it);

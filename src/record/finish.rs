@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 
 use crate::bpf::Programs;
 use crate::events::Place;
+use crate::host::cpus;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::compression;
@@ -26,6 +27,7 @@ use super::lost;
 use super::note::Note;
 use super::output::Output;
 use super::plan::Role;
+use super::plan::Watch;
 use super::run::End;
 use super::session::Session;
 use super::sideband;
@@ -61,6 +63,7 @@ impl Session<'_> {
             }
         }
         let elapsed = self.started.elapsed();
+        self.tell_of_cpus_that_left();
         let late = self.sideband.take().map(Sideband::stop);
         self.last_round(&mut output);
         let part = self.end_part(output, late);
@@ -157,6 +160,15 @@ impl Session<'_> {
         }
         self.total.add(&tally);
         Part { bytes, failed, is_in_place }
+    }
+
+    /// The kernel ends the events of a CPU with it, and opens none when it comes back.
+    fn tell_of_cpus_that_left(&mut self) {
+        let Watch::Cpus(watched) = &self.request.watch else { return };
+        let Ok(online) = cpus::online() else { return };
+        for &cpu in watched.iter().filter(|it| !online.contains(it)) {
+            (self.tell)(&Note::CpuLeft { cpu });
+        }
     }
 
     /// Takes over what was saved of programs meanwhile.

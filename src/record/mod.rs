@@ -29,6 +29,7 @@ mod crews;
 mod describe;
 mod directory;
 mod drain;
+mod fifo;
 mod filters;
 mod finish;
 mod functions;

@@ -59,6 +59,11 @@ pub enum Note {
         /// The CPU.
         cpu: Cpu,
     },
+    /// A CPU that was recorded is offline at the end.
+    CpuLeft {
+        /// The CPU.
+        cpu: Cpu,
+    },
     /// The rings are smaller than usual.
     SmallerRings {
         /// How large they were to be, in bytes.
@@ -157,6 +162,9 @@ impl fmt::Display for Note {
                 write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")
             }
             Self::CpuOffline { cpu } => write!(f, "CPU {cpu} is offline and left out"),
+            Self::CpuLeft { cpu } => {
+                write!(f, "CPU {cpu} went offline, and what ran there from then on is not recorded")
+            }
             Self::SmallerRings { wanted, taken } => write!(
                 f,
                 "rings of {wanted} bytes each exceed what may be locked; using {taken} bytes"

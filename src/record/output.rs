@@ -10,7 +10,6 @@ use std::io;
 use std::io::IoSlice;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -86,6 +85,11 @@ impl Output {
     pub(super) fn create_next(&self) -> io::Result<Self> {
         let path = self.path().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self::new(create_beside(path.to_owned())?))
+    }
+
+    /// A stream that somebody reads.
+    pub(super) fn of_stream(file: File) -> Self {
+        Self::new(Place::Stream(file))
     }
 
     /// The file with the header of a directory that is being written.
@@ -396,8 +400,6 @@ fn create_file(path: &Path) -> io::Result<Place> {
         if kind.is_dir() {
             // One that is a recording is kept beside the new one, as a file is.
             directory::check(&path)?;
-        } else if kind.is_fifo() || kind.is_socket() {
-            return Ok(Place::Stream(OpenOptions::new().write(true).open(&path)?));
         } else if !kind.is_file() {
             let file = OpenOptions::new().write(true).open(&path)?;
             return Ok(Place::File { file, path, temporary: None });

@@ -121,7 +121,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     };
     // Takes the kernel a while, and nothing else depends on it for now.
     let symbols = std::thread::spawn(before::read_symbols(config.bpf));
-    let (mut directory, mut output) = spread::open_output(config)?;
+    let (mut directory, mut output) = spread::open_output(config, &signals)?;
     if config.parts.is_some() && !output.is_own_file() {
         let source = std::io::Error::other("only an ordinary file can be one of several");
         return Err(output_error(config, source));

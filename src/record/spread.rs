@@ -1,6 +1,7 @@
 //! A recording that is a directory: where it goes, and who drains its rings.
 
 use crate::perfdata::compression::Compressor;
+use crate::sys::signals::Signals;
 use crate::units::Cpu;
 
 use super::Error;
@@ -11,13 +12,19 @@ use super::describe;
 use super::directory::Directory;
 use super::drain::Drainers;
 use super::drain::Part;
+use super::fifo;
 use super::output::Output;
 use super::rings::CpuRing;
 use super::session::Session;
 use super::session::output_error;
 
 /// Opens what is written to: a file, a pipe, or the file with the header in a directory.
-pub(super) fn open_output(config: &Config) -> Result<(Option<Directory>, Output), Error> {
+///
+/// A fifo is waited for until somebody reads it, or a signal comes.
+pub(super) fn open_output(
+    config: &Config,
+    signals: &Signals,
+) -> Result<(Option<Directory>, Output), Error> {
     let failed = |source| output_error(config, source);
     match (&config.threads, &config.output) {
         (Some(_), config::Output::File(path)) => {
@@ -25,7 +32,14 @@ pub(super) fn open_output(config: &Config) -> Result<(Option<Directory>, Output)
             let header = directory.header().map_err(failed)?;
             Ok((Some(directory), Output::of_directory(header, path.clone())))
         }
-        _ => Ok((None, Output::create(&config.output).map_err(failed)?)),
+        (_, output) => {
+            if let config::Output::File(path) = output
+                && let Some(file) = fifo::open(path, signals).map_err(failed)?
+            {
+                return Ok((None, Output::of_stream(file)));
+            }
+            Ok((None, Output::create(output).map_err(failed)?))
+        }
     }
 }
 

@@ -8,9 +8,11 @@ use crate::perfdata;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrEntry;
 use crate::perfdata::Cursor;
+use crate::perfdata::Endian;
 use crate::perfdata::FileHeader;
 use crate::perfdata::ReadAt;
 use crate::perfdata::Record;
+use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::RecordWalk;
 use crate::perfdata::SampleIdLayout;
@@ -66,7 +68,7 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// The feature sections, in the order of the file; in a pipe several can be of one feature.
     pub features: Vec<FeatureSection>,
-    /// Whether the recorder did not live to write the length of its data.
+    /// Whether the recorder did not live to write what stands in the header.
     pub is_unfinished: bool,
     /// Whether attributes hold something that this version does not know.
     pub has_unknown_fields: bool,
@@ -214,12 +216,13 @@ impl Recording {
             this.has_unknown_fields |= entry.has_unknown_tail;
             this.add_event(entry.attr, ids);
         }
-        // A recorder that was killed has written neither the length of its data nor features.
+        // A recorder that was killed has written no features, and perf not even the length of its data.
         this.is_unfinished = data.size == 0;
         if this.is_unfinished {
             this.data[0].size = u64::MAX;
         } else {
             this.features = feature::read_all(input, &header);
+            this.is_unfinished = this.features.is_empty() && is_recorders(input, data, endian);
         }
         Ok(this)
     }
@@ -394,6 +397,14 @@ impl Recording {
         };
         id.and_then(|id| self.ids.get(&id).copied()).unwrap_or(0)
     }
+}
+
+/// Whether the records begin as those of recorders do, which make features of each recording.
+fn is_recorders(input: &dyn ReadAt, data: Section, endian: Endian) -> bool {
+    let header_len = u64::from(RecordHeader::SIZE);
+    let Ok(start) = read_up_to(input, FileOffset(data.offset), header_len) else { return false };
+    let header = RecordHeader::decode(&mut Cursor::new(&start, FileOffset(data.offset), endian));
+    header.is_ok_and(|it| it.kind == RecordKind::ID_INDEX)
 }
 
 #[cfg(test)]

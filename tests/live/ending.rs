@@ -261,3 +261,28 @@ fn an_ordinary_user_records_user_space_and_is_told_so() {
          root, or record one process with `-p PID -e cpu-clock:u`\n"
     );
 }
+
+#[test]
+fn a_fifo_is_waited_for_until_somebody_reads_it_or_a_signal_comes() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let fifo = scratch.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&fifo).args(["--", "true"]);
+    let recorder = record.stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let pid = Pid::from_raw(recorder.id().cast_signed());
+    kill(pid, Signal::SIGTERM).unwrap();
+    let output = recorder.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("because: SIGTERM came before anyone read it"), "{told}");
+
+    let mut recorder = record.spawn().unwrap();
+    let comms = stdout_of(bpfperf().args(["script", "--show-task-events", "-i"]).arg(&fifo));
+    assert!(recorder.wait().unwrap().success());
+    assert!(comms.contains("true"), "{comms}");
+}

@@ -30,7 +30,7 @@ pub(super) struct PartOptions {
     /// Begin the next file when one of these events happens, too.
     #[arg(long, value_name = "LIST")]
     switch_output_event: Vec<String>,
-    /// Keep so many of the files, the latest.
+    /// Keep so many of the files that `--switch-output` makes, the latest.
     #[arg(long, value_name = "N")]
     switch_max_files: Option<NonZeroUsize>,
     /// Keep the latest samples alone, as many as the rings hold, and write them at the end and
@@ -69,6 +69,13 @@ impl PartOptions {
         }
         let most_files = self.switch_max_files.map(NonZeroUsize::get);
         Ok(Some(Parts { at, most_files, triggers }))
+    }
+
+    /// What is of no effect, in words.
+    pub(super) fn ignored(&self) -> Option<String> {
+        let is_several = self.switch_output.is_some() || !self.switch_output_event.is_empty();
+        let is_lost = self.switch_max_files.is_some() && !is_several;
+        is_lost.then(|| "`--switch-max-files` is ignored without `--switch-output`".to_owned())
     }
 
     /// Which samples are kept.
@@ -132,6 +139,16 @@ mod tests {
         check("--switch-output=30s", Some((every(30), None)));
         check("--switch-output=2m", Some((every(120), None)));
         check("--switch-output-event cs", Some((SwitchAt::Told, None)));
+    }
+
+    #[test]
+    fn how_many_are_kept_is_of_no_effect_where_there_is_one() {
+        let ignored = |line: &str| {
+            let words = std::iter::once("record").chain(line.split_ascii_whitespace());
+            Line::try_parse_from(words).unwrap().parts.ignored().is_some()
+        };
+        assert!(ignored("--switch-max-files 3"));
+        assert!(!ignored("--switch-max-files 3 --switch-output-event cs") && !ignored(""));
     }
 
     #[test]

@@ -326,3 +326,14 @@ fn each_sample_wakes_the_recorder_where_nothing_is_held_back() {
         assert_eq!((it.attr.wakeup, it.attr.flags & AttrFlags::WATERMARK), (1, AttrFlags::empty()));
     }
 }
+
+#[test]
+fn many_cpus_have_a_target_each_and_no_more() {
+    let many: Vec<Cpu> = (0..512).map(Cpu).collect();
+    let mut request = request(Watch::Cpus(many.clone()), Start::WhenTold);
+    request.online = many.clone();
+    assert_eq!(shape(&request).iter().map(|it| it.2).collect::<Vec<_>>(), [512, 512]);
+    let mut request = workload();
+    request.online = many;
+    assert_eq!(shape(&request).iter().map(|it| it.2).collect::<Vec<_>>(), [512, 512]);
+}
