@@ -230,6 +230,26 @@ impl EventFd {
         done("filter an event", unsafe { ioctls::SET_FILTER(self.0.as_raw_fd(), text) })
     }
 
+    /// Lets the BPF program decide which of the event's samples are written: those for which it
+    /// returns something else than 0. It stays until the event is closed.
+    ///
+    /// On a tracepoint it runs for all events of that tracepoint, whoever opened them, so that a
+    /// second event there says `EEXIST`: `perf_event_attach_bpf_prog()` in
+    /// `kernel/trace/bpf_trace.c`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` where the program, or another one, sits there; `EINVAL` where the kinds of program
+    /// and event do not fit.
+    pub fn set_program(&self, program: BorrowedFd<'_>) -> Result<(), Refused> {
+        let program = program.as_raw_fd().cast_unsigned();
+        // SAFETY: both descriptors are open as long as their borrows, and the kernel takes a
+        // reference of its own.
+        done("attach a program to an event", unsafe {
+            ioctls::SET_BPF(self.0.as_raw_fd(), program)
+        })
+    }
+
     /// The id under which the event's records are found in the file.
     ///
     /// # Errors
