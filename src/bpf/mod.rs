@@ -12,6 +12,7 @@ mod links;
 mod maps;
 mod metadata;
 mod mounts;
+pub mod objects;
 mod operations;
 mod programs;
 mod runs;

@@ -7,12 +7,14 @@
 //!
 //! Sources: `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h` of Linux.
 
+mod encode;
 mod fields;
 #[cfg(test)]
 pub(crate) mod testing;
 mod types;
 mod value;
 
+pub(crate) use encode::integer;
 pub use fields::Field;
 pub use types::Btf;
 pub use types::Variable;

@@ -227,6 +227,17 @@ impl Btf {
             .flatten()
     }
 
+    /// The ids of all types.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> + use<> {
+        1..=u32::try_from(self.types.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The type that the pointer `type_id` points to.
+    pub(super) fn target(&self, type_id: u32) -> Option<u32> {
+        let idx = usize::try_from(type_id.checked_sub(1)?).ok()?;
+        self.u32(*self.types.get(idx)? + 8)
+    }
+
     /// What the type `type_id` says of itself.
     pub(super) fn resolve(&self, type_id: u32) -> Option<Type> {
         let Some(idx) = type_id.checked_sub(1) else { return Some(Type::Void) };

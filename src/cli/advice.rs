@@ -4,6 +4,7 @@ use std::io;
 
 use nix::errno::Errno;
 
+use crate::bpf::objects;
 use crate::events;
 use crate::host::settings::Settings;
 use crate::perfdata::SampleType;
@@ -66,7 +67,51 @@ pub(super) fn on_events(error: &events::Error, means: Means) -> Option<String> {
         events::Error::Tracepoint { source, .. } if is_denied(source) => {
             Some("tracefs is for root alone on this machine; run as root".to_owned())
         }
-        events::Error::UnknownEvent { .. } => Some("`bpfperf list` tells what there is".to_owned()),
+        events::Error::Object { source, .. } => on_object(source.downcast_ref()?),
+        events::Error::UnknownProgram { known, .. } => Some(format!("it has {}", quoted(known))),
+        events::Error::UnknownSection { .. } => Some(format!(
+            "choose programs by name, as `FILE:PROGRAM`; programs in {} can be events",
+            events::object::KNOWN_SECTIONS
+        )),
+        events::Error::NoHook { hook, .. } if hook == "kprobes" => Some(
+            "it is built without `CONFIG_KPROBE_EVENTS`; tracepoints, uprobes and raw tracepoints \
+             may do: `bpfperf list`"
+                .to_owned(),
+        ),
+        events::Error::UnknownEvent { .. } | events::Error::NoHook { .. } => {
+            Some("`bpfperf list` tells what there is".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The first of `names` in quotes, with commas between.
+pub(super) fn quoted(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let shown: Vec<String> = names.iter().take(MOST).map(|it| format!("`{it}`")).collect();
+    match names.len().saturating_sub(MOST) {
+        0 if shown.is_empty() => "none".to_owned(),
+        0 => shown.join(", "),
+        n_left => format!("{} and {n_left} more", shown.join(", ")),
+    }
+}
+
+/// What to do about an object that cannot be loaded, if there is something.
+pub(super) fn on_object(error: &objects::Error) -> Option<String> {
+    match error {
+        objects::Error::UnknownVariable { known, .. }
+        | objects::Error::UnknownMap { known, .. } => Some(format!("it has {}", quoted(known))),
+        objects::Error::NotElf => {
+            Some("compile the source with `clang -target bpf -O2 -g -c`".to_owned())
+        }
+        objects::Error::ByteOrder { .. } => {
+            Some("compile it for this machine, with `clang -target bpf`".to_owned())
+        }
+        objects::Error::Denied => Some("it takes root, or `CAP_BPF` and `CAP_PERFMON`".to_owned()),
+        objects::Error::Verifier { log, .. } if log.n_hidden() != 0 => {
+            Some(format!("`-v` shows all {} lines of the verifier's log", log.lines.len()))
+        }
+        objects::Error::Untyped { .. } => Some("compile it with `-g`".to_owned()),
         _ => None,
     }
 }

@@ -16,6 +16,7 @@ use crate::host::tracefs::Tracefs;
 use crate::record;
 use crate::record::Events;
 use crate::record::FunctionsOfFiles;
+use crate::record::ObjectFiles;
 use crate::record::Target;
 
 use super::advice;
@@ -96,7 +97,8 @@ impl clap::FromArgMatches for EventOptions {
 pub(super) fn parse_list(list: &str) -> Result<Vec<Event>, Failure> {
     let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
     let functions = &FunctionsOfFiles;
-    let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions };
+    let objects = &ObjectFiles;
+    let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions, objects };
     events::parse(list, machine).map_err(|it| not_parsed(&it))
 }
 
@@ -105,7 +107,8 @@ impl EventOptions {
     pub(super) fn events(&self, target: &Target) -> Result<Events, Failure> {
         let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
         let functions = &FunctionsOfFiles;
-        let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions };
+        let objects = &ObjectFiles;
+        let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions, objects };
         let check = |event: &str, filter: &str| record::check_filter(&tracefs, event, filter);
         let events = self.parse(machine, Checks { filter: &check, cgroup: &cgroup })?;
         let has_cgroup = match &events {
@@ -252,6 +255,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::events::object::Contents;
     use crate::units::Cpu;
     use crate::units::FileOffset;
 
@@ -298,6 +302,16 @@ mod tests {
         }
     }
 
+    impl events::Objects for Small {
+        fn contents(&self, _: &str) -> Result<Contents, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(Contents::default())
+        }
+
+        fn find(&self, name: &str) -> String {
+            name.to_owned()
+        }
+    }
+
     impl events::Functions for Small {
         fn offset(&self, _: &str, _: &str) -> io::Result<Option<FileOffset>> {
             Ok(None)
@@ -311,7 +325,8 @@ mod tests {
     fn parsed(words: &[&str]) -> Result<Events, String> {
         let words = std::iter::once("record").chain(words.iter().copied());
         let line = Line::try_parse_from(words).unwrap();
-        let machine = Machine { tracepoints: &Small, pmus: &Small, functions: &Small };
+        let machine =
+            Machine { tracepoints: &Small, pmus: &Small, functions: &Small, objects: &Small };
         let cgroup = |name: &str| match name {
             "bad" => Err(Failure::new("bad")),
             name => Ok(PathBuf::from(format!("/cg/{name}"))),

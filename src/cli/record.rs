@@ -239,6 +239,7 @@ fn not_recorded(
         None => Failure::new(what),
     };
     let hint = match error {
+        record::Error::Object { source, .. } => advice::on_object(source),
         record::Error::Open(error) => advice::on_open(error, settings, Means::look()),
         record::Error::RingsTooLarge { ring_bytes, n_rings, errno } => {
             advice::on_rings(*ring_bytes, *n_rings, *errno, settings)

@@ -136,6 +136,65 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A BPF object file cannot be used.
+    #[error("cannot take BPF programs from `{path}`")]
+    Object {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A BPF object file has no programs.
+    #[error("`{path}` has no BPF programs")]
+    NoPrograms {
+        /// The file.
+        path: String,
+    },
+    /// The object file has no program of this name.
+    #[error("`{path}` has no program `{program}`, at column {column} of `{list}`")]
+    UnknownProgram {
+        /// The whole list.
+        list: String,
+        /// The file.
+        path: String,
+        /// What was looked for.
+        program: String,
+        /// Where its name begins, counted from 1.
+        column: usize,
+        /// All that it has.
+        known: Vec<String>,
+    },
+    /// A program stands in a section that leads to no event.
+    #[error("program `{program}` of `{path}` is in section `{section}`, which leads to no event")]
+    UnknownSection {
+        /// The file.
+        path: String,
+        /// The program.
+        program: String,
+        /// Its section.
+        section: String,
+    },
+    /// The kernel does not have the place that a program is for.
+    #[error("program `{program}` is for `{section}`, and this kernel has no {hook}")]
+    NoHook {
+        /// The program.
+        program: String,
+        /// Its section.
+        section: String,
+        /// What is missing.
+        hook: String,
+    },
+    /// The file has no function that a program is for.
+    #[error("program `{program}` is for `{section}`, and `{path}` has no such function")]
+    NoPlace {
+        /// The program.
+        program: String,
+        /// Its section.
+        section: String,
+        /// The file.
+        path: String,
+    },
     /// The file in which a function is to be probed could not be read.
     #[error("cannot read `{path}`")]
     File {

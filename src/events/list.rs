@@ -9,6 +9,8 @@ use super::column;
 use super::modifiers;
 use super::modifiers::Modifiers;
 use super::names;
+use super::object;
+use super::object::OfObject;
 use super::pmu;
 use super::probe;
 use super::probe::Probe;
@@ -48,16 +50,19 @@ pub(super) struct Draft {
     pub(super) terms: Terms,
     pub(super) cpus: Option<Vec<Cpu>>,
     pub(super) probe: Option<Probe>,
+    pub(super) object: Option<OfObject>,
+    pub(super) is_usual: bool,
 }
 
 impl Draft {
     pub(super) fn new(name: impl Into<String>, attr: Attr, modifiers: Modifiers) -> Self {
         let (name, terms) = (name.into(), Terms::default());
-        Self { name, attr, modifiers, terms, cpus: None, probe: None }
+        let (cpus, probe, object) = (None, None, None);
+        Self { name, attr, modifiers, terms, cpus, probe, object, is_usual: false }
     }
 
     fn finish(self, place: Place) -> Event {
-        let Self { name, attr, modifiers, mut terms, cpus, probe } = self;
+        let Self { name, attr, modifiers, mut terms, cpus, probe, object, is_usual } = self;
         terms.reads_group |= modifiers.reads_group();
         terms.has_retire_latency |= modifiers.has_retire_latency();
         let (attr, precision) = (modifiers.apply(attr), modifiers.precision());
@@ -68,7 +73,8 @@ impl Draft {
             (None, Some((first, last))) => Some((first.0..=last.0).map(Cpu).collect()),
             (cpus, None) => cpus,
         };
-        Event { terms, place, cpus, probe, ..Event::new(name, attr, precision) }
+        let event = Event::new(name, attr, precision);
+        Event { terms, place, cpus, probe, object, is_usual, ..event }
     }
 }
 
@@ -189,6 +195,10 @@ impl<'a> Parser<'a> {
             && rest.split([',', '{', '}']).next().is_some_and(|it| it.contains('/'))
         {
             return probe::parse(self, drafts);
+        }
+        let path_len = object::path_len(self.rest());
+        if path_len != 0 {
+            return object::parse(self, path_len, drafts);
         }
         let head = self.until(&[',', '/', '{', '}']).trim_end();
         if head.is_empty() {

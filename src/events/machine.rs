@@ -1,8 +1,10 @@
 //! What a machine has of events, for whoever can look.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 
+use super::object::Contents;
 use crate::units::Cpu;
 use crate::units::FileOffset;
 
@@ -15,6 +17,8 @@ pub struct Machine<'a> {
     pub pmus: &'a dyn Pmus,
     /// The functions of files.
     pub functions: &'a dyn Functions,
+    /// The programs of BPF object files.
+    pub objects: &'a dyn Objects,
 }
 
 impl fmt::Debug for Machine<'_> {
@@ -96,4 +100,17 @@ pub trait Functions {
     ///
     /// As [`Functions::offset`].
     fn names(&self, path: &str) -> io::Result<Vec<String>>;
+}
+
+/// Who knows what BPF object files have.
+pub trait Objects {
+    /// The programs of a file, and the maps that they write samples into.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is no BPF object of this machine's byte order.
+    fn contents(&self, path: &str) -> Result<Contents, Box<dyn Error + Send + Sync>>;
+
+    /// Where the program or library `name` is, of which a section may give the bare name.
+    fn find(&self, name: &str) -> String;
 }

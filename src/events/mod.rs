@@ -14,6 +14,7 @@
 //!             mem:ADDR[/LEN][:ACCESS]:MODIFIERS                  mem:0x1000/8:rw:u
 //!             uprobe:PATH:FUNCTION[+OFFSET][%return]             uprobe:/bin/bash:readline%return
 //!             rNNN, a cache event                                r01c2  LLC-load-misses
+//!             FILE.bpf.o[:PROGRAM,...][/TERM=VALUE,.../]         reads.bpf.o:slow/vars.min_ns=9/
 //! ```
 //!
 //! Sources: `enum perf_sw_ids`, `perf_hw_id` and `perf_hw_cache_id` in
@@ -26,6 +27,7 @@ mod list;
 mod machine;
 mod modifiers;
 mod names;
+pub mod object;
 mod pmu;
 mod probe;
 pub mod registers;
@@ -44,6 +46,7 @@ pub use filter::Filters;
 pub use list::parse;
 pub use machine::Functions;
 pub use machine::Machine;
+pub use machine::Objects;
 pub use machine::Pmus;
 pub use machine::Tracepoints;
 pub use names::HARDWARE_CYCLES;
@@ -58,6 +61,7 @@ pub use names::SOFTWARE_DUMMY;
 pub use names::SOFTWARE_TASK_CLOCK;
 pub use names::glob;
 pub use names::known;
+pub use object::OfObject;
 pub use probe::Probe;
 pub use terms::CallChains;
 pub use terms::Rate;
@@ -85,6 +89,10 @@ pub struct Event {
     pub cgroup: Option<PathBuf>,
     /// Of a tracepoint, what lets its events through.
     pub filters: Filters,
+    /// The part of a BPF object file that it is.
+    pub object: Option<OfObject>,
+    /// Whether it is `cycles` because nobody said what else, so that a clock can stand in for it.
+    pub is_usual: bool,
 }
 
 impl Event {
@@ -100,6 +108,8 @@ impl Event {
             probe: None,
             cgroup: None,
             filters: Filters::default(),
+            object: None,
+            is_usual: false,
         }
     }
 }
@@ -133,7 +143,7 @@ pub enum Precision {
 pub fn default_event() -> Event {
     let attr = Attr { kind: KIND_HARDWARE, config: HARDWARE_CYCLES, ..Attr::default() };
     let best = modifiers::Modifiers::BEST;
-    Event::new("cycles:P", best.apply(attr), Precision::Best)
+    Event { is_usual: true, ..Event::new("cycles:P", best.apply(attr), Precision::Best) }
 }
 
 /// The software clock `config` under the name and with the precision that perf gives it in place

@@ -5,12 +5,15 @@
 //! file, and a bit of `config` asks for the return.
 
 use super::Error;
+use super::Machine;
 use super::column;
 use super::list::Draft;
 use super::list::Parser;
 use super::modifiers;
 use super::modifiers::Modifiers;
 use super::names;
+use super::object::Place;
+use super::object::Section;
 use super::terms;
 use super::terms::number;
 use crate::perfdata::Attr;
@@ -18,10 +21,14 @@ use crate::perfdata::Attr;
 /// The PMU whose events these are.
 const UPROBE: &str = "uprobe";
 
+/// The PMU of probes in the kernel.
+const KPROBE: &str = "kprobe";
+
 /// The place that a probe is at, besides what the attribute says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The file. The attribute holds its address while the event is opened, and 0 in a recording.
+    /// The file, or the kernel's function. The attribute holds its address while the event is opened,
+    /// and 0 in a recording.
     pub path: String,
 }
 
@@ -81,10 +88,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, drafts: &mut Vec<Draft>) -> Result<
     let mut attr = Attr { kind, ..Attr::default() };
     attr.config2 = start.0.wrapping_add(offset.unwrap_or(0));
     if is_return {
-        let formats = pmus.formats(UPROBE).map_err(failed)?;
-        let bit = formats.iter().find(|it| it.0 == "retprobe").map(|it| it.1.trim());
-        let bit = bit.and_then(|it| it.strip_prefix("config:")?.parse::<u32>().ok());
-        attr.config = bit.and_then(|it| 1_u64.checked_shl(it)).unwrap_or(1);
+        attr.config = at_return(parser.machine, UPROBE)?;
     }
     let mut modifiers = Modifiers::default();
     if let Some(found) = &terms {
@@ -97,6 +101,65 @@ pub(super) fn parse(parser: &mut Parser<'_>, drafts: &mut Vec<Draft>) -> Result<
     }
     drafts.push(draft);
     Ok(())
+}
+
+/// The configuration that asks for a function's return.
+fn at_return(machine: Machine<'_>, pmu: &str) -> Result<u64, Error> {
+    let failed = |source| Error::Pmu { name: pmu.to_owned(), source };
+    let formats = machine.pmus.formats(pmu).map_err(failed)?;
+    let bit = formats.iter().find(|it| it.0 == "retprobe").map(|it| it.1.trim());
+    let bit = bit.and_then(|it| it.strip_prefix("config:")?.parse::<u32>().ok());
+    Ok(bit.and_then(|it| 1_u64.checked_shl(it)).unwrap_or(1))
+}
+
+/// Where a program is to run.
+pub(super) struct Probed<'a> {
+    pub(super) place: &'a Place,
+    /// From the function's start, in bytes.
+    pub(super) offset: u64,
+    pub(super) is_return: bool,
+}
+
+/// The probe that `program` is for, by its section.
+///
+/// Source: `perf_kprobe_init()` in `kernel/trace/trace_event_perf.c`, where `config1` points to the
+/// function's name and `config2` is the offset.
+pub(super) fn of_program(
+    machine: Machine<'_>,
+    program: &str,
+    section: &Section,
+    probed: &Probed<'_>,
+) -> Result<(Attr, Probe), Error> {
+    let &Probed { place, offset, is_return } = probed;
+    let pmu = if matches!(place, Place::Kernel { .. }) { KPROBE } else { UPROBE };
+    let failed = |source| Error::Pmu { name: pmu.to_owned(), source };
+    let Some(kind) = machine.pmus.kind(pmu).map_err(failed)? else {
+        return Err(Error::NoHook {
+            program: program.to_owned(),
+            section: section.to_string(),
+            hook: format!("{pmu}s"),
+        });
+    };
+    let (start, path) = match place {
+        Place::Kernel { function } => (0, function.clone()),
+        Place::Function { path, function } => {
+            let path = machine.objects.find(path);
+            let unreadable = |source| Error::File { path: path.clone(), source };
+            let Some(start) = machine.functions.offset(&path, function).map_err(unreadable)? else {
+                return Err(Error::NoPlace {
+                    program: program.to_owned(),
+                    section: section.to_string(),
+                    path,
+                });
+            };
+            (start.0, path)
+        }
+    };
+    let mut attr = Attr { kind, config2: start.wrapping_add(offset), ..Attr::default() };
+    if is_return {
+        attr.config = at_return(machine, pmu)?;
+    }
+    Ok((attr, Probe { path }))
 }
 
 #[cfg(test)]

@@ -124,10 +124,15 @@ const NOT_HERE: [(&str, &str); 6] = [
 /// The terms of `text`, which begins at byte `from` of the list.
 pub(super) fn split(text: &str, from: usize) -> Vec<Term<'_>> {
     let mut terms = Vec::new();
-    let (mut start, mut is_quoted) = (0, false);
+    let (mut start, mut is_quoted, mut is_bracketed) = (0, false, false);
     let ends = text.char_indices().filter(|(_, letter)| {
-        is_quoted ^= *letter == '\'';
-        *letter == ',' && !is_quoted
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            '[' if !is_quoted => is_bracketed = true,
+            ']' if !is_quoted => is_bracketed = false,
+            _ => {}
+        }
+        *letter == ',' && !is_quoted && !is_bracketed
     });
     let ends: Vec<usize> = ends.map(|(at, _)| at).chain([text.len()]).collect();
     for end in ends {

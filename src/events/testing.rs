@@ -6,8 +6,10 @@ use super::Error;
 use super::Event;
 use super::Functions;
 use super::Machine;
+use super::Objects;
 use super::Pmus;
 use super::Tracepoints;
+use super::object::Contents;
 use super::parse;
 use crate::units::Cpu;
 use crate::units::FileOffset;
@@ -83,7 +85,30 @@ impl Functions for Fake {
     }
 }
 
-const FAKE: Machine<'_> = Machine { tracepoints: &Fake, pmus: &Fake, functions: &Fake };
+impl Objects for Fake {
+    fn contents(&self, path: &str) -> Result<Contents, Box<dyn std::error::Error + Send + Sync>> {
+        let programs = match path {
+            "./one.bpf.o" => owned(&[("writer", "raw_tp/sys_enter")]),
+            "d.o/many.bpf.o" => owned(&[
+                ("clock", "perf_event"),
+                ("switch", "tp/sched/sched_switch"),
+                ("tool", "uretprobe/tool:main+0x10"),
+                ("writer", "raw_tp/sys_enter"),
+            ]),
+            "odd.o" => owned(&[("net", "xdp"), ("gone", "tp/sched/gone"), ("kp", "kprobe/f")]),
+            "none.o" => Vec::new(),
+            _ => return Err(Box::new(io::Error::from(io::ErrorKind::NotFound))),
+        };
+        Ok(Contents { programs, outputs: vec!["__bpf_stdout__".to_owned()] })
+    }
+
+    fn find(&self, name: &str) -> String {
+        format!("/bin/{name}")
+    }
+}
+
+const FAKE: Machine<'_> =
+    Machine { tracepoints: &Fake, pmus: &Fake, functions: &Fake, objects: &Fake };
 
 /// The events of a list that is right.
 #[track_caller]

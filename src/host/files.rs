@@ -1,10 +1,12 @@
 //! Files of this machine, for whoever is handed bytes.
 
+use std::env;
 use std::fs;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::path::PathBuf;
 
 use crate::symbols::Files;
 use crate::sys::map::FileMap;
@@ -40,10 +42,39 @@ pub fn vdso() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Where libraries are, beside the folders of programs.
+const LIBRARIES: [&str; 6] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+];
+
+/// The program or library `name`: as it is if it is a path, else from `PATH`, or from where
+/// libraries are.
+pub fn find_binary(name: &str) -> Option<String> {
+    if name.contains('/') {
+        return Some(name.to_owned());
+    }
+    let programs = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&programs).chain(LIBRARIES.iter().map(PathBuf::from));
+    let mut paths = folders.map(|it| it.join(name));
+    paths.find(|it| it.is_file())?.to_str().map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::symbols::ElfModule;
+
+    #[test]
+    fn a_bare_name_is_looked_for_where_programs_and_libraries_are() {
+        assert_eq!(find_binary("./x").as_deref(), Some("./x"));
+        assert!(find_binary("sh").unwrap().ends_with("/sh"));
+        assert_eq!(find_binary("no-such-thing"), None);
+    }
 
     #[test]
     fn the_vdso_names_the_clock() {

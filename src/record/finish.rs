@@ -62,6 +62,7 @@ impl Session<'_> {
                 let _disabled = fd.disable();
             }
         }
+        self.objects.detach();
         let elapsed = self.started.elapsed();
         self.tell_of_cpus_that_left();
         let late = self.sideband.take().map(Sideband::stop);

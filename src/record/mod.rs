@@ -37,6 +37,7 @@ mod history;
 mod hop;
 mod lost;
 mod note;
+mod objects;
 mod open;
 mod output;
 mod parts;
@@ -91,6 +92,7 @@ pub use functions::FunctionsOfFiles;
 pub use hop::Tally;
 pub use note::Note;
 pub use note::RecordedEvent;
+pub use objects::ObjectFiles;
 pub use parts::Parts;
 pub use parts::SwitchAt;
 pub use parts::stamped;
@@ -142,6 +144,15 @@ pub enum Error {
         n_rings: usize,
         /// What the kernel says: `EPERM` of what may be locked, `ENOMEM` of what there is.
         errno: Errno,
+    },
+    /// The programs of a BPF object file cannot be events.
+    #[error("cannot take BPF programs from `{path}`")]
+    Object {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: crate::bpf::objects::Error,
     },
     /// A filter was refused.
     #[error("cannot filter event `{event}` with `{filter}`")]

@@ -54,6 +54,13 @@ pub enum Note {
         /// How many.
         n_tasks: usize,
     },
+    /// A program decides for all who record a tracepoint whether they get a sample.
+    DecidesForAll {
+        /// The program.
+        program: String,
+        /// `SYSTEM:EVENT`.
+        tracepoint: String,
+    },
     /// A CPU went offline before its event was open.
     CpuOffline {
         /// The CPU.
@@ -157,6 +164,11 @@ impl fmt::Display for Note {
             Self::NoChildren { event } => write!(
                 f,
                 "the kernel hands `{event}` to no child; what the tasks start is not sampled by it"
+            ),
+            Self::DecidesForAll { program, tracepoint } => write!(
+                f,
+                "`{program}` decides for every recorder of `{tracepoint}`: where it returns 0, \
+                 nobody gets the sample"
             ),
             Self::HiddenTasks { n_tasks } => {
                 write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")

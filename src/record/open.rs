@@ -17,11 +17,14 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use crate::events;
 use crate::events::Event;
 use crate::events::Filters;
 use crate::events::KIND_TRACEPOINT;
+use crate::events::OfObject;
 use crate::events::Place;
 use crate::events::Precision;
+use crate::events::object::Section;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::ReadFormat;
@@ -91,7 +94,18 @@ pub(super) struct Opened<Fd> {
     pub(super) attr: Attr,
     pub(super) place: Place,
     pub(super) filters: Filters,
+    pub(super) object: Option<OfObject>,
     pub(super) instances: Vec<(Target, Fd)>,
+}
+
+impl<Fd> Opened<Fd> {
+    /// The tracepoint that it samples, as `SYSTEM:EVENT`; its name, unless it has a program's.
+    pub(super) fn tracepoint(&self) -> String {
+        match self.object.as_ref().and_then(|it| it.program.as_ref()) {
+            Some(Section::Tracepoint { system, event }) => format!("{system}:{event}"),
+            _ => self.name.clone(),
+        }
+    }
 }
 
 /// What kernels have come to know over time, the newest first.
@@ -150,8 +164,8 @@ impl Bit {
 
 /// Opens all of `plan`, in the order of the file.
 ///
-/// `instead` is the event that takes the place of the one that nobody asked for by name, where
-/// the machine does not have it. Threads and CPUs that are gone are left out; an event may be
+/// `instead` is the event that takes the place of those that nobody asked for by name, where
+/// the machine does not have them. Threads and CPUs that are gone are left out; an event may be
 /// left with no instance at all.
 ///
 /// # Errors
@@ -270,15 +284,15 @@ impl<O: Opener> Ladder<'_, O> {
         leader: Option<&Opened<O::Fd>>,
     ) -> Result<Opened<O::Fd>, OpenError> {
         let Planned { role, mut name, mut attr, mut precision, targets, .. } = planned;
-        let Planned { place, probe, cgroup, filters, .. } = planned;
+        let Planned { place, probe, cgroup, filters, object, is_usual, .. } = planned;
         let (wanted, was) = (name.clone(), attr);
+        let mut stands_in = if is_usual { StandIn::Possible } else { StandIn::Refused };
         if probe.is_some() {
             // At each fork the kernel would look for the path at the same address of another
             // program, and the fork would fail: `perf_uprobe_init()` in
             // `kernel/trace/trace_event_perf.c`.
             attr.flags.remove(AttrFlags::INHERIT);
         }
-        let had_stand_in = self.instead.is_some();
         NEWEST_FIRST.iter().take(self.n_dropped).for_each(|bit| bit.drop_from(&mut attr));
         let leaders: BTreeMap<_, _> =
             leader.into_iter().flat_map(|it| &it.instances).map(|it| (it.0, &it.1)).collect();
@@ -290,13 +304,20 @@ impl<O: Opener> Ladder<'_, O> {
                 continue;
             }
             let (path, cgroup) = (probe.as_deref(), cgroup.as_deref());
-            let mut event = Attempt { role, name, attr, precision, target, leader, path, cgroup };
+            let mut event =
+                Attempt { role, name, attr, precision, target, leader, path, cgroup, stands_in };
             let fd = self.open_one(&mut event)?;
-            Attempt { name, attr, precision, .. } = event;
+            Attempt { name, attr, precision, stands_in, .. } = event;
             instances.extend(fd.map(|fd| (target, fd)));
         }
-        if had_stand_in && self.instead.is_none() {
-            self.notes.push(Note::Instead { wanted, taken: name.clone() });
+        if stands_in == StandIn::Taken {
+            let taken = name.clone();
+            let usual = events::default_event().name;
+            // An event of a program has the name of that.
+            let is_program = object.is_some();
+            name = if is_program { wanted.clone() } else { name };
+            let wanted = if is_program { usual } else { wanted };
+            self.notes.push(Note::Instead { wanted, taken });
         }
         if !excludes_kernel(&was) && excludes_kernel(&attr) {
             self.notes.push(Note::UserOnly { event: name.clone() });
@@ -304,7 +325,7 @@ impl<O: Opener> Ladder<'_, O> {
         if was.flags.contains(AttrFlags::INHERIT) && !attr.flags.contains(AttrFlags::INHERIT) {
             self.notes.push(Note::NoChildren { event: name.clone() });
         }
-        Ok(Opened { role, name, attr, place, filters, instances })
+        Ok(Opened { role, name, attr, place, filters, object, instances })
     }
 
     /// Opens one instance, or none where its target is gone; `event` is left as it was opened.
@@ -399,10 +420,11 @@ impl<O: Opener> Ladder<'_, O> {
     }
 
     fn take_instead(&mut self, event: &mut Attempt<'_, O::Fd>) -> bool {
-        if event.role != Role::Sampling {
+        if event.stands_in != StandIn::Possible {
             return false;
         }
-        let Some(instead) = self.instead.take() else { return false };
+        let Some(instead) = self.instead else { return false };
+        event.stands_in = StandIn::Taken;
         event.name.clone_from(&instead.name);
         if excludes_kernel(&event.attr) {
             event.name.push('u');
@@ -455,6 +477,18 @@ struct Attempt<'a, Fd> {
     leader: Option<&'a Fd>,
     path: Option<&'a CStr>,
     cgroup: Option<&'a Path>,
+    stands_in: StandIn,
+}
+
+/// Whether a clock takes the place of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StandIn {
+    /// It may not: the event was asked for.
+    Refused,
+    /// It may.
+    Possible,
+    /// It has.
+    Taken,
 }
 
 impl<Fd> Attempt<'_, Fd> {

@@ -22,6 +22,7 @@ use crate::events;
 use crate::events::CallChains;
 use crate::events::Event;
 use crate::events::Filters;
+use crate::events::OfObject;
 use crate::events::Place;
 use crate::events::Precision;
 use crate::events::registers;
@@ -109,6 +110,10 @@ pub(super) struct Planned {
     /// The folder of the cgroup whose tasks alone it watches.
     pub(super) cgroup: Option<PathBuf>,
     pub(super) filters: Filters,
+    /// The part of a BPF object that it is.
+    pub(super) object: Option<OfObject>,
+    /// Whether a clock can stand in for it.
+    pub(super) is_usual: bool,
 }
 
 /// The side records that tell of tasks.
@@ -172,6 +177,8 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
             probe: event.probe.as_ref().map(|it| CString::new(&*it.path).unwrap_or_default()),
             cgroup: event.cgroup.clone(),
             filters: event.filters.clone(),
+            object: event.object.clone(),
+            is_usual: event.is_usual,
         });
     }
     read_groups(&mut plan);
@@ -394,5 +401,7 @@ fn planned_dummy(role: Role, attr: Attr, targets: Vec<perf_event::Target>) -> Pl
         probe: None,
         cgroup: None,
         filters: Filters::default(),
+        object: None,
+        is_usual: false,
     }
 }

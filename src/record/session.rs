@@ -47,7 +47,6 @@ use super::clock;
 use super::config;
 use super::config::Config;
 use super::config::CountRuns;
-use super::config::Events;
 use super::config::FollowBpf;
 use super::config::Keep;
 use super::control::Control;
@@ -62,6 +61,7 @@ use super::history::Kept;
 use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
+use super::objects::Objects;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
@@ -139,7 +139,9 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let mut who = who::find(config, held.as_ref(), &online, &mut notes)?;
     let watched = std::mem::replace(&mut who.watched, Watched::nobody());
     let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
+    let mut objects = Objects::load(&request.events)?;
     let (opened, Rings { forward, latest }) = open(config, &who, &request, &settings, &mut notes)?;
+    objects.attach(&opened, &mut notes)?;
     let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role == Role::Sampling).any(is_in_kernel);
     let groups = describe::groups(&opened);
@@ -195,6 +197,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         processes: who.processes.clone(),
         request,
         triggers,
+        objects,
         finished: config.parts.as_ref().map(Finished::new),
     };
     session.survey();
@@ -294,14 +297,13 @@ fn open(
         Watch::Cpus(_) => events::SOFTWARE_CPU_CLOCK,
         Watch::Threads(_) => events::SOFTWARE_TASK_CLOCK,
     });
-    let instead = matches!(config.events, Events::Default { .. }).then_some(&instead);
     let wanted = rings::wanted(config.ring, settings);
     let (mut ring_bytes, n_notes) = (wanted, notes.len());
     loop {
         // Who opens an event says how much of its ring is to be unread at a wakeup.
         let wakeup_bytes = request.wakeup_bytes.map(|_| rings::wakeup_bytes(ring_bytes));
         let plan = plan::plan(&Request { wakeup_bytes, ..request.clone() });
-        let opened = open::open_all(&mut open::Kernel, plan, instead, notes)?;
+        let opened = open::open_all(&mut open::Kernel, plan, Some(&instead), notes)?;
         let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
         if sampling.all(|it| it.instances.is_empty()) {
             return Err(who.gone());
@@ -349,11 +351,12 @@ fn tracepoints_of(opened: &[Opened<EventFd>]) -> Vec<Tracepoint> {
         .filter(|it| it.role == Role::Sampling && it.attr.kind == events::KIND_TRACEPOINT);
     for event in sampled {
         let Some((_, fd)) = event.instances.first() else { continue };
-        if tracepoints.iter().any(|it| it.event == event.name) {
+        let name = event.tracepoint();
+        if tracepoints.iter().any(|it| it.event == name) {
             continue;
         }
         if let Ok(fd) = fd.share() {
-            tracepoints.push(Tracepoint { event: event.name.clone(), fd });
+            tracepoints.push(Tracepoint { event: name, fd });
         }
     }
     tracepoints
@@ -438,6 +441,8 @@ pub(super) struct Session<'a> {
     pub(super) request: Request,
     /// What begins the next file when it happens.
     pub(super) triggers: Triggers,
+    /// The BPF objects whose programs are events.
+    pub(super) objects: Objects,
     /// The files that are finished, if there are to be several.
     pub(super) finished: Option<Finished>,
 }
@@ -468,12 +473,13 @@ impl Session<'_> {
     }
 
     fn read_formats(&mut self, notes: &mut Vec<Note>) {
-        let is_tracepoint = |it: &&FileEvent| it.attr.kind == events::KIND_TRACEPOINT;
-        let mut names = self.events.iter().filter(is_tracepoint).map(|it| &*it.name).peekable();
-        if names.peek().is_none() {
+        let is_tracepoint = |it: &&Opened<EventFd>| it.attr.kind == events::KIND_TRACEPOINT;
+        let names = self.opened.iter().filter(is_tracepoint).map(Opened::tracepoint);
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
             return;
         }
-        match Tracefs::default().formats(names) {
+        match Tracefs::default().formats(names.iter().map(String::as_str)) {
             Ok(formats) => self.formats = Some(tracepoints::encode_formats(&formats)),
             Err(error) => notes.push(Note::NoFormats { why: error.to_string() }),
         }

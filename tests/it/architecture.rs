@@ -37,7 +37,11 @@ const STAGES: [Stage; 13] = [
     },
     Stage { name: "sys", may_use: &["units", "perfdata"], half: Half::Impure },
     Stage { name: "host", may_use: &["units", "perfdata", "symbols", "sys"], half: Half::Impure },
-    Stage { name: "bpf", may_use: &["units", "btf", "perfdata", "sys"], half: Half::Impure },
+    Stage {
+        name: "bpf",
+        may_use: &["units", "btf", "perfdata", "events", "sys"],
+        half: Half::Impure,
+    },
     Stage {
         name: "record",
         may_use: &["units", "btf", "perfdata", "events", "symbols", "sys", "host", "bpf"],

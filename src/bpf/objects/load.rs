@@ -1,0 +1,225 @@
+//! An object whose programs are in the kernel.
+
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use libbpf_rs::ErrorKind;
+use libbpf_rs::Link;
+use libbpf_rs::MapCore as _;
+use libbpf_rs::MapFlags;
+use libbpf_rs::MapType;
+use libbpf_rs::OpenObject;
+
+use super::Error;
+use super::Log;
+use super::file;
+use super::messages::heard;
+use super::settings;
+use crate::btf::Btf;
+use crate::events::object::Assign;
+use crate::events::object::Setting;
+use crate::sys::perf_event::EventFd;
+use crate::units::Cpu;
+
+/// An object whose programs are in the kernel, as long as this is there.
+#[derive(Debug)]
+pub struct Object {
+    loaded: libbpf_rs::Object,
+    btf: Option<Btf>,
+    outputs: Vec<Output>,
+    links: Vec<Link>,
+}
+
+/// A map through which programs write samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its name.
+    pub map: String,
+    /// How it is read.
+    pub kind: OutputKind,
+    /// The type of what is written, in the object's types, if it was declared with one.
+    pub value_type: Option<u32>,
+}
+
+/// How the samples of a map come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// Through the events that it is given, one a CPU (`BPF_MAP_TYPE_PERF_EVENT_ARRAY`).
+    PerfEventArray,
+    /// Through memory that is shared with it (`BPF_MAP_TYPE_RINGBUF`).
+    RingBuf,
+}
+
+/// How large a ring buffer is whose size was left open, in bytes.
+const RING_BUF_LEN: u32 = 1 << 20;
+
+impl Object {
+    /// Loads `programs` of the file at `path`, set up as `settings` say.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; then nothing of it is in the kernel.
+    pub fn load(path: &Path, programs: &[String], settings: &[Setting]) -> Result<Self, Error> {
+        let (mut object, btf) = file::open(path)?;
+        for mut program in object.progs_mut() {
+            let is_wanted = programs.iter().any(|it| program.name() == it.as_str());
+            program.set_autoload(is_wanted);
+        }
+        settings::set_variables(&mut object, btf.as_ref(), settings)?;
+        let outputs = fit_outputs(&mut object, btf.as_ref());
+        let (loaded, log) = heard(|| object.load());
+        log.lines.iter().for_each(|line| tracing::debug!("{line}"));
+        let mut object = loaded.map_err(|error| refused(&error, log))?;
+        set_maps(&mut object, btf.as_ref(), settings)?;
+        Ok(Self { loaded: object, btf, outputs, links: Vec::new() })
+    }
+
+    /// The descriptor of a program that was loaded.
+    pub fn program(&self, name: &str) -> Option<OwnedFd> {
+        let found = self.loaded.progs().find(|it| it.name() == name)?;
+        found.as_fd().try_clone_to_owned().ok()
+    }
+
+    /// Attaches a program that no event has to its place, until the object is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attach`] with what the library says.
+    pub fn attach(&mut self, name: &str) -> Result<(), Error> {
+        let Some(program) = self.loaded.progs_mut().find(|it| it.name() == name) else {
+            return Ok(());
+        };
+        let (link, mut log) = heard(|| program.attach());
+        match link {
+            Ok(link) => {
+                self.links.push(link);
+                Ok(())
+            }
+            Err(error) => {
+                if log.lines.is_empty() {
+                    log.lines.push(error.to_string());
+                }
+                Err(Error::Attach {
+                    program: name.to_owned(),
+                    section: program.section().to_string_lossy().into_owned(),
+                    log,
+                })
+            }
+        }
+    }
+
+    /// Lets no program run any more that a link attached.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// The maps through which programs write samples.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Lets what programs write to the map on `cpu` come through `event`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the kernel says.
+    pub fn wire(&self, map: &str, cpu: Cpu, event: &EventFd) -> Result<(), libbpf_rs::Error> {
+        let found = self.loaded.maps().find(|it| it.name() == map);
+        let found = found.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))?;
+        let fd = event.as_fd().as_raw_fd();
+        found.update(&cpu.0.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+    }
+
+    /// The object, for whoever reads its maps.
+    pub fn maps(&self) -> impl Iterator<Item = libbpf_rs::Map<'_>> {
+        self.loaded.maps()
+    }
+
+    /// The types that the object brings.
+    pub fn btf(&self) -> Option<&Btf> {
+        self.btf.as_ref()
+    }
+}
+
+/// The maps that samples come through, made fit for the kernel: it wants no types of their values,
+/// which say what a sample looks like.
+fn fit_outputs(object: &mut OpenObject, btf: Option<&Btf>) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    for mut map in object.maps_mut().filter(|it| file::is_output(it.map_type())) {
+        let name = map.name().to_string_lossy().into_owned();
+        let value_type = btf.and_then(|btf| declared(btf, &name));
+        let kind = if map.map_type() == MapType::RingBuf {
+            // A declaration may leave these open, and the load tells of what does not fit.
+            map.set_key_size(0).ok();
+            map.set_value_size(0).ok();
+            if map.max_entries() == 0 {
+                map.set_max_entries(RING_BUF_LEN).ok();
+            }
+            OutputKind::RingBuf
+        } else {
+            map.set_key_size(4).ok();
+            map.set_value_size(4).ok();
+            OutputKind::PerfEventArray
+        };
+        outputs.push(Output { map: name, kind, value_type });
+    }
+    outputs
+}
+
+/// The type that the map `name` was declared to have values of.
+///
+/// Source: `parse_btf_map_def()` in libbpf's `src/libbpf.c`: in `.maps`, a variable of a struct whose
+/// member `value` points to that type.
+fn declared(btf: &Btf, name: &str) -> Option<u32> {
+    let (definition, _) = btf.place(btf.section(b".maps")?, name)?;
+    let value = btf.fields(definition).find(|it| it.name == b"value")?;
+    btf.pointee(value.type_id)
+}
+
+fn set_maps(
+    object: &mut libbpf_rs::Object,
+    btf: Option<&Btf>,
+    settings: &[Setting],
+) -> Result<(), Error> {
+    for setting in settings {
+        let Assign::Map { map: name, keys } = &setting.to else { continue };
+        let Some(map) = object.maps_mut().find(|it| it.name() == name.as_str()) else {
+            let known = object.maps().map(|it| it.name().to_string_lossy().into_owned());
+            // Variables are in maps of the library's own.
+            let known = known.filter(|it| !it.contains('.')).collect();
+            return Err(Error::UnknownMap { name: name.clone(), known });
+        };
+        let value_type = btf.and_then(|btf| declared(btf, name));
+        settings::set_map(&map, btf, value_type, keys.as_deref(), &setting.value)?;
+    }
+    Ok(())
+}
+
+/// What stands before and after what the verifier says.
+const BEGIN: &str = "-- BEGIN PROG LOAD LOG --";
+const END: &str = "-- END PROG LOAD LOG --";
+
+/// Why a load failed, out of what the library said.
+fn refused(error: &libbpf_rs::Error, mut log: Log) -> Error {
+    if log.lines.is_empty() {
+        log.lines.push(error.to_string());
+    }
+    let program = log.lines.iter().find_map(|it| {
+        let (name, what) = it.strip_prefix("prog '")?.split_once("': ")?;
+        (what.starts_with("BPF program load failed") || what.contains(BEGIN))
+            .then(|| name.to_owned())
+    });
+    let begin = log.lines.iter().position(|it| it.contains(BEGIN));
+    let end = log.lines.iter().position(|it| it.contains(END));
+    if let (Some(program), Some(begin), Some(end)) = (program, begin, end) {
+        let lines = log.lines.get(begin + 1..end).unwrap_or_default().to_vec();
+        // What the library cannot fit into this kernel it poisons, and the verifier stumbles over it.
+        return Error::Verifier { program, log: Log { lines } };
+    }
+    if error.kind() == ErrorKind::PermissionDenied {
+        return Error::Denied;
+    }
+    Error::Load(log)
+}

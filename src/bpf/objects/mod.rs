@@ -1,0 +1,21 @@
+//! BPF object files, whose programs are events: what they have, and their load.
+//!
+//! In comes the path of a file, out comes what can be chosen from it ([`contents`]), or an [`Object`]
+//! that is loaded and holds programs, maps and links. All of it is gone with the process that
+//! holds it: nothing is pinned.
+//!
+//! Source: libbpf's `src/libbpf.c` for what an object file is.
+
+mod error;
+mod file;
+mod load;
+mod messages;
+mod settings;
+
+pub use error::Error;
+pub use error::Log;
+pub use file::Contents;
+pub use file::contents;
+pub use load::Object;
+pub use load::Output;
+pub use load::OutputKind;

@@ -1,0 +1,134 @@
+//! The BPF object files whose programs are events: what they have, for the event parser, and their
+//! programs in the kernel, for a recording.
+
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use crate::bpf::objects;
+use crate::bpf::objects::Object;
+use crate::events;
+use crate::events::Event;
+use crate::events::OfObject;
+use crate::events::object::Contents;
+use crate::events::object::Hook;
+use crate::host::files;
+use crate::sys::Refused;
+use crate::sys::perf_event::EventFd;
+
+use super::Error;
+use super::note::Note;
+use super::open::Opened;
+
+/// Who looks into object files.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectFiles;
+
+impl events::Objects for ObjectFiles {
+    fn contents(&self, path: &str) -> Result<Contents, Box<dyn std::error::Error + Send + Sync>> {
+        let objects::Contents { programs, outputs } = objects::contents(Path::new(path))?;
+        Ok(Contents { programs, outputs })
+    }
+
+    fn find(&self, name: &str) -> String {
+        files::find_binary(name).unwrap_or_else(|| name.to_owned())
+    }
+}
+
+/// The objects of a recording, whose programs are in the kernel as long as this is there.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    loaded: Vec<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    /// What it was loaded for, less what differs from event to event.
+    by: OfObject,
+    object: Object,
+}
+
+/// Whether events of `a` and `b` are of one object: the same file, set up alike.
+fn is_one(a: &OfObject, b: &OfObject) -> bool {
+    (&a.path, &a.settings, &a.programs) == (&b.path, &b.settings, &b.programs)
+}
+
+impl Objects {
+    /// Loads the objects of `events`, each once.
+    pub(super) fn load(events: &[Event]) -> Result<Self, Error> {
+        let mut loaded: Vec<Loaded> = Vec::new();
+        for of in events.iter().filter_map(|it| it.object.as_ref()) {
+            if loaded.iter().any(|it| is_one(&it.by, of)) {
+                continue;
+            }
+            let object = Object::load(Path::new(&of.path), &of.programs, &of.settings);
+            let object =
+                object.map_err(|source| Error::Object { path: of.path.clone(), source })?;
+            tracing::debug!(path = of.path, programs = ?of.programs, "loaded");
+            loaded.push(Loaded { by: of.clone(), object });
+        }
+        Ok(Self { loaded })
+    }
+
+    fn find(&self, of: &OfObject) -> Option<&Object> {
+        self.loaded.iter().find(|it| is_one(&it.by, of)).map(|it| &it.object)
+    }
+
+    /// Gives each event its program, and attaches those that no event has.
+    pub(super) fn attach(
+        &mut self,
+        opened: &[Opened<EventFd>],
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Error> {
+        for event in opened {
+            let Some((of, section)) =
+                event.object.as_ref().and_then(|of| Some((of, of.program.as_ref()?)))
+            else {
+                continue;
+            };
+            let failed = |source| Error::Object { path: of.path.clone(), source };
+            if section.hook() == Hook::Link {
+                let found = self.loaded.iter_mut().find(|it| is_one(&it.by, of));
+                let attached = found.map_or(Ok(()), |it| it.object.attach(&event.name));
+                attached.map_err(failed)?;
+                continue;
+            }
+            let program = self.find(of).and_then(|it| it.program(&event.name));
+            let Some(program) = program else { continue };
+            for (_, fd) in &event.instances {
+                match fd.set_program(std::os::fd::AsFd::as_fd(&program)) {
+                    // All events of a tracepoint have one list of programs.
+                    Ok(()) | Err(Refused { errno: Errno::EEXIST, .. }) => {}
+                    Err(Refused { errno, .. }) => {
+                        let log = objects::Log { lines: vec![refusal(errno)] };
+                        let program = event.name.clone();
+                        let section = section.to_string();
+                        return Err(failed(objects::Error::Attach { program, section, log }));
+                    }
+                }
+            }
+            if section.hook() == Hook::Tracepoint {
+                let (program, tracepoint) = (event.name.clone(), event.tracepoint());
+                notes.push(Note::DecidesForAll { program, tracepoint });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets no program run any more that a link attached.
+    pub(super) fn detach(&mut self) {
+        self.loaded.iter_mut().for_each(|it| it.object.detach());
+    }
+}
+
+/// What the kernel means by it.
+///
+/// Source: `perf_event_set_bpf_prog()` and `perf_event_set_bpf_handler()` in
+/// `kernel/events/core.c`.
+fn refusal(errno: Errno) -> String {
+    match errno {
+        Errno::EACCES => "it reads more than this tracepoint has".to_owned(),
+        Errno::EPROTO => "it walks the stack of precise samples, which takes `-g`".to_owned(),
+        errno => format!("{errno}"),
+    }
+}
