@@ -1,6 +1,7 @@
 //! The BPF object files whose programs are events: what they have, for the event parser, and their
 //! programs in the kernel, for a recording.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -12,9 +13,14 @@ use crate::events::Event;
 use crate::events::OfObject;
 use crate::events::object::Contents;
 use crate::events::object::Hook;
+use crate::events::object::Section;
 use crate::host::files;
+use crate::perfdata::Attr;
+use crate::perfdata::AttrFlags;
 use crate::sys::Refused;
 use crate::sys::perf_event::EventFd;
+use crate::sys::perf_event::Target;
+use crate::units::Tid;
 
 use super::Error;
 use super::note::Note;
@@ -39,6 +45,8 @@ impl events::Objects for ObjectFiles {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     loaded: Vec<Loaded>,
+    /// The events that hold programs of tracepoints.
+    anchors: Vec<EventFd>,
 }
 
 #[derive(Debug)]
@@ -67,7 +75,7 @@ impl Objects {
             tracing::debug!(path = of.path, programs = ?of.programs, "loaded");
             loaded.push(Loaded { by: of.clone(), object });
         }
-        Ok(Self { loaded })
+        Ok(Self { loaded, anchors: Vec::new() })
     }
 
     fn find(&self, of: &OfObject) -> Option<&Object> {
@@ -95,10 +103,19 @@ impl Objects {
             }
             let program = self.find(of).and_then(|it| it.program(&event.name));
             let Some(program) = program else { continue };
-            for (_, fd) in &event.instances {
-                match fd.set_program(std::os::fd::AsFd::as_fd(&program)) {
-                    // All events of a tracepoint have one list of programs.
-                    Ok(()) | Err(Refused { errno: Errno::EEXIST, .. }) => {}
+            let anchor =
+                if section.hook() == Hook::Tracepoint { Some(anchor(&event.attr)?) } else { None };
+            let instances = event.instances.iter().map(|(_, fd)| fd);
+            let holders: Vec<&EventFd> = match &anchor {
+                Some(anchor) => vec![anchor],
+                None => instances.collect(),
+            };
+            for fd in holders {
+                match fd.set_program(program.as_fd()) {
+                    Ok(()) => {}
+                    // Where events share a list of programs, it is there already.
+                    Err(Refused { errno: Errno::EEXIST, .. }) if *section != Section::PerfEvent => {
+                    }
                     Err(Refused { errno, .. }) => {
                         let log = objects::Log { lines: vec![refusal(errno)] };
                         let program = event.name.clone();
@@ -107,7 +124,9 @@ impl Objects {
                     }
                 }
             }
-            if section.hook() == Hook::Tracepoint {
+            self.anchors.extend(anchor);
+            let can_drop = self.find(of).is_some_and(|it| it.can_drop(&event.name));
+            if can_drop && section.hook() == Hook::Tracepoint {
                 let (program, tracepoint) = (event.name.clone(), event.tracepoint());
                 notes.push(Note::DecidesForAll { program, tracepoint });
             }
@@ -115,10 +134,31 @@ impl Objects {
         Ok(())
     }
 
-    /// Lets no program run any more that a link attached.
+    /// Lets no program run any more but those of events of ours alone, which end with these.
     pub(super) fn detach(&mut self) {
+        self.anchors.clear();
         self.loaded.iter_mut().for_each(|it| it.object.detach());
     }
+}
+
+/// An event of the tracepoint that `attr` samples, which holds a program and samples nothing.
+///
+/// A program on a tracepoint runs for every event of it, whichever holds it. The events that
+/// sample do not: when a task exits, those that it inherited go, and with the first of them
+/// the program, since they count as holders, too (`perf_event_alloc()` and
+/// `perf_event_detach_bpf_prog()`).
+fn anchor(attr: &Attr) -> Result<EventFd, Error> {
+    let attr = Attr {
+        kind: attr.kind,
+        config: attr.config,
+        flags: AttrFlags::DISABLED,
+        ..Attr::default()
+    };
+    let mut bytes = Vec::new();
+    attr.encode(attr.needed_size(), &mut bytes);
+    // Of this thread alone, so that it needs no CPU to stay online.
+    let opened = EventFd::open(&bytes, Target::Task(Tid(0)));
+    opened.map_err(|errno| Refused::new("hold a program on a tracepoint", errno).into())
 }
 
 /// What the kernel means by it.

@@ -14,6 +14,8 @@ use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::ptr;
 
+use libbpf_rs::AsRawLibbpf as _;
+use libbpf_rs::OpenProgramMut;
 use libbpf_rs::libbpf_sys as raw;
 use nix::errno::Errno;
 
@@ -401,4 +403,23 @@ pub(super) fn owned(ret: i32) -> Result<OwnedFd, Errno> {
     let fd = check(ret)?;
     // SAFETY: the call succeeded, so `fd` is open, and nothing else has seen it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+/// Puts `instructions` in the place of those of a program that is not loaded yet.
+///
+/// What the loader has to put in later it finds by its place, so the places of instructions that
+/// were there stay.
+///
+/// # Errors
+///
+/// `ENOMEM`, or `EBUSY` of a program that is loaded.
+pub fn set_instructions(
+    program: &mut OpenProgramMut<'_>,
+    instructions: &[raw::bpf_insn],
+) -> Result<(), Errno> {
+    let program = program.as_libbpf_object().as_ptr();
+    // The function copies them, and takes a pointer to what it could change.
+    let from = instructions.as_ptr().cast_mut();
+    // SAFETY: the program is borrowed alone, and libbpf reads `instructions.len()` of them.
+    let ret = unsafe { raw::bpf_program__set_insns(program, from, instructions.len() as u64) };
+    if ret == 0 { Ok(()) } else { Err(Errno::from_raw(ret.wrapping_neg())) }
 }

@@ -9,17 +9,23 @@ use libbpf_rs::ErrorKind;
 use libbpf_rs::Link;
 use libbpf_rs::MapCore as _;
 use libbpf_rs::MapFlags;
+use libbpf_rs::MapHandle;
 use libbpf_rs::MapType;
 use libbpf_rs::OpenObject;
+use libbpf_rs::OpenProgramMut;
+use libbpf_rs::ProgramType;
+use libbpf_rs::libbpf_sys;
 
 use super::Error;
 use super::Log;
 use super::file;
 use super::messages::heard;
 use super::settings;
+use super::verdicts;
 use crate::btf::Btf;
 use crate::events::object::Assign;
 use crate::events::object::Setting;
+use crate::sys::bpf;
 use crate::sys::perf_event::EventFd;
 use crate::units::Cpu;
 
@@ -30,6 +36,17 @@ pub struct Object {
     btf: Option<Btf>,
     outputs: Vec<Output>,
     links: Vec<Link>,
+    verdicts: Vec<Verdict>,
+}
+
+/// What is known of the samples that a program takes away.
+#[derive(Debug)]
+struct Verdict {
+    program: String,
+    /// Whether it may return 0.
+    can_drop: bool,
+    /// Where its zeros are counted, if they are.
+    count: Option<MapHandle>,
 }
 
 /// A map through which programs write samples.
@@ -67,13 +84,14 @@ impl Object {
             let is_wanted = programs.iter().any(|it| program.name() == it.as_str());
             program.set_autoload(is_wanted);
         }
+        let verdicts = count_verdicts(&mut object);
         settings::set_variables(&mut object, btf.as_ref(), settings)?;
         let outputs = fit_outputs(&mut object, btf.as_ref());
         let (loaded, log) = heard(|| object.load());
         log.lines.iter().for_each(|line| tracing::debug!("{line}"));
         let mut object = loaded.map_err(|error| refused(&error, log))?;
         set_maps(&mut object, btf.as_ref(), settings)?;
-        Ok(Self { loaded: object, btf, outputs, links: Vec::new() })
+        Ok(Self { loaded: object, btf, outputs, links: Vec::new(), verdicts })
     }
 
     /// The descriptor of a program that was loaded.
@@ -115,6 +133,18 @@ impl Object {
         self.links.clear();
     }
 
+    /// Whether a program may return 0, and so take a sample away.
+    pub fn can_drop(&self, program: &str) -> bool {
+        self.verdicts.iter().any(|it| it.program == program && it.can_drop)
+    }
+
+    /// How often a program returned 0; `None` if nobody counted.
+    pub fn n_dropped(&self, program: &str) -> Option<u64> {
+        let verdict = self.verdicts.iter().find(|it| it.program == program)?;
+        let value = verdict.count.as_ref()?.lookup(&[0; 4], MapFlags::ANY).ok()??;
+        Some(u64::from_ne_bytes(*value.first_chunk()?))
+    }
+
     /// The maps through which programs write samples.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
@@ -141,6 +171,37 @@ impl Object {
     pub fn btf(&self) -> Option<&Btf> {
         self.btf.as_ref()
     }
+}
+
+/// Has each program that decides of samples, and is to be loaded, count those that it takes away.
+fn count_verdicts(object: &mut OpenObject) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for mut program in object.progs_mut() {
+        let decides = matches!(
+            program.prog_type(),
+            ProgramType::PerfEvent | ProgramType::Tracepoint | ProgramType::Kprobe
+        );
+        if !program.autoload() || !decides {
+            continue;
+        }
+        let can_drop = verdicts::can_be_zero(program.insns());
+        let count = if can_drop { count_zeros(&mut program) } else { None };
+        let program = program.name().to_string_lossy().into_owned();
+        verdicts.push(Verdict { program, can_drop, count });
+    }
+    verdicts
+}
+
+/// Where the zeros of `program` are counted from now on; `None` where that cannot be.
+fn count_zeros(program: &mut OpenProgramMut<'_>) -> Option<MapHandle> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
+        ..libbpf_sys::bpf_map_create_opts::default()
+    };
+    let map = MapHandle::create(MapType::Array, Some("bpfperf_dropped"), 4, 8, 1, &options).ok()?;
+    let counting = verdicts::counting(program.insns(), map.as_fd().as_raw_fd())?;
+    bpf::set_instructions(program, &counting).ok()?;
+    Some(map)
 }
 
 /// The maps that samples come through, made fit for the kernel: it wants no types of their values,
