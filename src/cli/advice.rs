@@ -6,6 +6,8 @@ use nix::errno::Errno;
 
 use crate::bpf::objects;
 use crate::events;
+use crate::host::privilege::Capability;
+use crate::host::privilege::Privilege;
 use crate::host::settings::Settings;
 use crate::perfdata::SampleType;
 use crate::sys::perf_event::OpenError;
@@ -107,7 +109,16 @@ pub(super) fn on_object(error: &objects::Error) -> Option<String> {
         objects::Error::ByteOrder { .. } => {
             Some("compile it for this machine, with `clang -target bpf`".to_owned())
         }
-        objects::Error::Denied => Some("it takes root, or `CAP_BPF` and `CAP_PERFMON`".to_owned()),
+        objects::Error::Refused { section, .. } if Privilege::own().has(Capability::BPF) => {
+            let kind = section.split('/').next().unwrap_or(section);
+            Some(format!(
+                "you have the privilege, so this kernel itself refuses `{kind}`; a program on a \
+                 tracepoint, `raw_tp/..` or `tp_btf/..` may do"
+            ))
+        }
+        objects::Error::Refused { .. } | objects::Error::Denied => {
+            Some("it takes root, or `CAP_BPF` and `CAP_PERFMON`".to_owned())
+        }
         objects::Error::Verifier { log, .. } if log.n_hidden() != 0 => {
             Some(format!("`-v` shows all {} lines of the verifier's log", log.lines.len()))
         }

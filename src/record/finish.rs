@@ -62,6 +62,7 @@ impl Session<'_> {
                 let _disabled = fd.disable();
             }
         }
+        let verdicts = self.objects.verdicts(&self.opened);
         self.objects.detach();
         let elapsed = self.started.elapsed();
         self.tell_of_cpus_that_left();
@@ -84,6 +85,7 @@ impl Session<'_> {
             bpf: self.gaps,
             is_in_place: part.is_in_place,
             tracepoints: self.tracepoints.into_values().collect(),
+            verdicts,
             n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
         }
     }

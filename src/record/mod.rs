@@ -93,6 +93,7 @@ pub use hop::Tally;
 pub use note::Note;
 pub use note::RecordedEvent;
 pub use objects::ObjectFiles;
+pub use objects::Verdict;
 pub use parts::Parts;
 pub use parts::SwitchAt;
 pub use parts::stamped;
@@ -243,6 +244,8 @@ pub struct Summary {
     pub bpf: BpfGaps,
     /// The BPF programs that sat on recorded tracepoints at any time of the recording.
     pub tracepoints: Vec<TracepointPrograms>,
+    /// What programs of ours, which are events, did to the samples of these.
+    pub verdicts: Vec<Verdict>,
     /// How many files were finished, where there are several; else 0.
     pub n_parts: u64,
 }

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 
 use crate::bpf::objects;
 use crate::bpf::objects::Object;
+use crate::bpf::objects::program_id;
 use crate::events;
 use crate::events::Event;
 use crate::events::OfObject;
@@ -54,6 +55,21 @@ struct Loaded {
     /// What it was loaded for, less what differs from event to event.
     by: OfObject,
     object: Object,
+}
+
+/// What a program of ours did to the samples of its event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The event, which has the program's name.
+    pub event: String,
+    /// The program's id.
+    pub id: u32,
+    /// The tracepoint whose samples it takes away from every recorder, if it sits on one.
+    pub tracepoint: Option<String>,
+    /// Whether it may take any away.
+    pub can_drop: bool,
+    /// How many it took away, if that was counted.
+    pub n_dropped: Option<u64>,
 }
 
 /// Whether events of `a` and `b` are of one object: the same file, set up alike.
@@ -132,6 +148,28 @@ impl Objects {
             }
         }
         Ok(())
+    }
+
+    /// What the programs did to the samples of their events.
+    pub(super) fn verdicts(&self, opened: &[Opened<EventFd>]) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        for event in opened {
+            let Some(of) = &event.object else { continue };
+            let (Some(object), Some(section)) = (self.find(of), &of.program) else { continue };
+            if section.hook() == Hook::Link {
+                continue;
+            }
+            let is_shared = section.hook() == Hook::Tracepoint;
+            let id = object.program(&event.name).and_then(|it| program_id(it.as_fd()));
+            verdicts.push(Verdict {
+                event: event.name.clone(),
+                id: id.unwrap_or(0),
+                tracepoint: is_shared.then(|| event.tracepoint()),
+                can_drop: object.can_drop(&event.name),
+                n_dropped: object.n_dropped(&event.name),
+            });
+        }
+        verdicts
     }
 
     /// Lets no program run any more but those of events of ours alone, which end with these.

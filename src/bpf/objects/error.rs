@@ -76,6 +76,14 @@ pub enum Error {
     /// Whoever asks may not load programs.
     #[error("loading BPF programs is not allowed")]
     Denied,
+    /// The kernel lets nobody load such a program, or not the one who asks.
+    #[error("the kernel does not let `{program}` of section `{section}` be loaded")]
+    Refused {
+        /// The program.
+        program: String,
+        /// Its section.
+        section: String,
+    },
     /// The verifier says no.
     #[error("the verifier refuses `{program}`: {log}")]
     Verifier {

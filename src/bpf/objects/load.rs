@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -87,9 +88,17 @@ impl Object {
         let verdicts = count_verdicts(&mut object);
         settings::set_variables(&mut object, btf.as_ref(), settings)?;
         let outputs = fit_outputs(&mut object, btf.as_ref());
+        let sections: Vec<_> = object
+            .progs()
+            .map(|it| (it.name().to_string_lossy().into_owned(), it.section().to_owned()))
+            .collect();
         let (loaded, log) = heard(|| object.load());
         log.lines.iter().for_each(|line| tracing::debug!("{line}"));
-        let mut object = loaded.map_err(|error| refused(&error, log))?;
+        let section = |name: &str| {
+            let found = sections.iter().find(|it| it.0 == name);
+            found.map(|it| it.1.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let mut object = loaded.map_err(|error| refused(&error, log, section))?;
         set_maps(&mut object, btf.as_ref(), settings)?;
         Ok(Self { loaded: object, btf, outputs, links: Vec::new(), verdicts })
     }
@@ -171,6 +180,11 @@ impl Object {
     pub fn btf(&self) -> Option<&Btf> {
         self.btf.as_ref()
     }
+}
+
+/// The id of a loaded program.
+pub fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
+    libbpf_rs::Program::id_from_fd(program).ok()
 }
 
 /// Has each program that decides of samples, and is to be loaded, count those that it takes away.
@@ -263,7 +277,7 @@ const BEGIN: &str = "-- BEGIN PROG LOAD LOG --";
 const END: &str = "-- END PROG LOAD LOG --";
 
 /// Why a load failed, out of what the library said.
-fn refused(error: &libbpf_rs::Error, mut log: Log) -> Error {
+fn refused(error: &libbpf_rs::Error, mut log: Log, section: impl Fn(&str) -> String) -> Error {
     if log.lines.is_empty() {
         log.lines.push(error.to_string());
     }
@@ -274,13 +288,17 @@ fn refused(error: &libbpf_rs::Error, mut log: Log) -> Error {
     });
     let begin = log.lines.iter().position(|it| it.contains(BEGIN));
     let end = log.lines.iter().position(|it| it.contains(END));
-    if let (Some(program), Some(begin), Some(end)) = (program, begin, end) {
+    if let (Some(program), Some(begin), Some(end)) = (&program, begin, end) {
+        let program = program.clone();
         let lines = log.lines.get(begin + 1..end).unwrap_or_default().to_vec();
         // What the library cannot fit into this kernel it poisons, and the verifier stumbles over it.
         return Error::Verifier { program, log: Log { lines } };
     }
     if error.kind() == ErrorKind::PermissionDenied {
-        return Error::Denied;
+        return match program {
+            Some(program) => Error::Refused { section: section(&program), program },
+            None => Error::Denied,
+        };
     }
     Error::Load(log)
 }

@@ -20,3 +20,4 @@ pub use file::contents;
 pub use load::Object;
 pub use load::Output;
 pub use load::OutputKind;
+pub use load::program_id;

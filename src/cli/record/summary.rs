@@ -7,6 +7,7 @@ use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
 use crate::record::Output;
 use crate::record::Summary;
+use crate::record::Verdict;
 
 use super::super::message;
 use super::name_of;
@@ -29,9 +30,12 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
     if let Some(gaps) = bpf_gaps(&summary.bpf) {
         message::warn(&gaps);
     }
-    if let Some(droppers) = droppers(&summary.tracepoints) {
+    let own: Vec<u32> = summary.verdicts.iter().map(|it| it.id).collect();
+    if let Some(droppers) = droppers(&summary.tracepoints, &own) {
         message::warn(&droppers);
     }
+    let verdicts = summary.verdicts.iter().filter_map(verdict);
+    verdicts.for_each(|it| message::say(&format!("[ bpfperf record: {it} ]")));
     let samples = counted(tally.samples);
     let megabytes = megabytes(summary.bytes);
     let seconds = summary.elapsed.as_secs_f64();
@@ -50,6 +54,19 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
         "[ bpfperf record: Captured and wrote {megabytes:.3} MB {name} \
          ({samples}, {seconds:.3} s{lost}{missed}) ]"
     ));
+}
+
+/// What a program took away.
+fn verdict(verdict: &Verdict) -> Option<String> {
+    let Verdict { event, id: _, tracepoint, can_drop, n_dropped } = verdict;
+    if !can_drop || *n_dropped == Some(0) {
+        return None;
+    }
+    let n_dropped = n_dropped.map_or_else(|| "samples that nobody counted".to_owned(), counted);
+    Some(match tracepoint {
+        Some(name) => format!("`{event}` took {n_dropped} of `{name}` from every recorder"),
+        None => format!("`{event}` dropped {n_dropped}"),
+    })
 }
 
 /// Tells of one file of several.
@@ -116,10 +133,11 @@ const MOST_NAMED: usize = 3;
 ///
 /// A program that an event attaches to a tracepoint decides by its return value whether the
 /// tracepoint's samples are written, those of all recorders; what it drops is counted nowhere.
-fn droppers(tracepoints: &[TracepointPrograms]) -> Option<String> {
+fn droppers(tracepoints: &[TracepointPrograms], own: &[u32]) -> Option<String> {
     let mut told = Vec::new();
     for tracepoint in tracepoints {
-        let droppers: Vec<_> = tracepoint.programs.iter().filter(|it| it.can_drop).collect();
+        let droppers: Vec<_> =
+            tracepoint.programs.iter().filter(|it| it.can_drop && !own.contains(&it.id)).collect();
         if droppers.is_empty() {
             continue;
         }
@@ -159,17 +177,39 @@ mod tests {
             programs,
             ..TracepointPrograms::default()
         };
-        assert_eq!(droppers(&[on("a:b", vec![program(1, false)])]), None);
+        assert_eq!(droppers(&[on("a:b", vec![program(1, false)])], &[]), None);
+        assert_eq!(droppers(&[on("a:b", vec![program(1, true)])], &[1]), None);
         let five = (1..=5).map(|id| program(id, true)).collect();
         let found = [on("a:b", vec![program(7, true), program(8, false)]), on("c:d", five)];
         assert_eq!(
-            droppers(&found).as_deref(),
+            droppers(&found, &[]).as_deref(),
             Some(
                 "any of these may have dropped samples of a tracepoint, uncounted: \
                  1 BPF program on `a:b`: `p7` (id 7), \
                  5 BPF programs on `c:d`: `p1` (id 1), `p2` (id 2), `p3` (id 3) and 2 more"
             )
         );
+    }
+
+    #[test]
+    fn what_programs_took_is_told() {
+        let of = |tracepoint: Option<&str>, n_dropped| Verdict {
+            event: "slow".to_owned(),
+            id: 7,
+            tracepoint: tracepoint.map(str::to_owned),
+            can_drop: true,
+            n_dropped,
+        };
+        assert_eq!(
+            verdict(&of(Some("a:b"), Some(2))).as_deref(),
+            Some("`slow` took 2 samples of `a:b` from every recorder")
+        );
+        assert_eq!(verdict(&of(None, Some(0))), None);
+        assert_eq!(
+            verdict(&of(None, None)).as_deref(),
+            Some("`slow` dropped samples that nobody counted")
+        );
+        assert_eq!(verdict(&Verdict { can_drop: false, ..of(None, Some(2)) }), None);
     }
 
     #[test]
