@@ -30,6 +30,7 @@ use crate::record::Delay;
 use crate::record::Events;
 use crate::record::FollowBpf;
 use crate::record::Output;
+use crate::record::OutputOf;
 use crate::record::RingSize;
 use crate::record::Summary;
 use crate::record::Synthesis;
@@ -128,6 +129,9 @@ pub(super) struct Args {
         default_missing_value = "0",
     )]
     fail_on_loss: Option<f64>,
+    /// Keep what BPF programs of `-e FILE.bpf.o` write while other tasks than the target run, too.
+    #[arg(long)]
+    all_output: bool,
     /// Do not keep what is known of BPF programs.
     #[arg(long)]
     no_bpf_event: bool,
@@ -244,6 +248,10 @@ fn not_recorded(
         record::Error::RingsTooLarge { ring_bytes, n_rings, errno } => {
             advice::on_rings(*ring_bytes, *n_rings, *errno, settings)
         }
+        record::Error::OutputInThreads => {
+            let text = "leave out `--threads`, or keep everyone's by `--all-output`";
+            Some(text.to_owned())
+        }
         record::Error::Priority(_) => {
             let text = "`-r` needs CAP_SYS_NICE, or a limit by `ulimit -r`; or leave it out";
             Some(text.to_owned())
@@ -315,6 +323,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         ring: args.mmap_pages.as_deref().map_or(Ok(RingSize::Fitted), ring)?,
         ring_per: args.target.ring_per(&target),
         clock: args.clockid,
+        output_of: if args.all_output { OutputOf::Everyone } else { OutputOf::Target },
         inherit: args.target.inherit(&target),
         target,
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },

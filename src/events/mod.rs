@@ -56,6 +56,7 @@ pub use names::KIND_HARDWARE_CACHE;
 pub use names::KIND_SOFTWARE;
 pub use names::KIND_TRACEPOINT;
 pub use names::Known;
+pub use names::SOFTWARE_BPF_OUTPUT;
 pub use names::SOFTWARE_CPU_CLOCK;
 pub use names::SOFTWARE_DUMMY;
 pub use names::SOFTWARE_TASK_CLOCK;
@@ -166,7 +167,7 @@ pub fn group(events: &mut [Event]) {
 
 /// Whether `attr` is of the event through which a BPF program writes.
 pub fn is_bpf_output(attr: &Attr) -> bool {
-    (attr.kind, attr.config) == (KIND_SOFTWARE, names::SOFTWARE_BPF_OUTPUT)
+    (attr.kind, attr.config) == (KIND_SOFTWARE, SOFTWARE_BPF_OUTPUT)
 }
 
 /// The column of the byte `at`, counted in characters from 1.

@@ -22,7 +22,7 @@ pub const SOFTWARE_TASK_CLOCK: u64 = 1;
 /// `PERF_COUNT_SW_DUMMY`.
 pub const SOFTWARE_DUMMY: u64 = 9;
 /// `PERF_COUNT_SW_BPF_OUTPUT`.
-pub(super) const SOFTWARE_BPF_OUTPUT: u64 = 10;
+pub const SOFTWARE_BPF_OUTPUT: u64 = 10;
 /// `PERF_COUNT_HW_CPU_CYCLES`.
 pub const HARDWARE_CYCLES: u64 = 0;
 

@@ -132,7 +132,8 @@ impl Session<'_> {
     /// Takes what the rings hold by now, to be written once there is a file.
     pub(super) fn drain_early(&mut self) {
         let places = self.places();
-        pump::round(&mut self.rings, &mut self.kept, &mut self.tally, places);
+        let Self { outputs, rings, kept, tally, .. } = self;
+        outputs.round(rings, kept, tally, places, &pump::FINISHED_ROUND);
     }
 
     fn describe_programs(&mut self, synth: &mut Synth, symbols: Option<kernel::Symbols>) {

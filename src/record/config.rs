@@ -48,6 +48,8 @@ pub struct Config {
     pub realtime: Option<u8>,
     /// Of what ran before, what is told.
     pub synthesis: Synthesis,
+    /// Whose is what BPF programs write.
+    pub output_of: OutputOf,
     /// Whether children of the watched tasks are watched too.
     pub inherit: Inherit,
     /// Whether to keep up with BPF programs.
@@ -208,6 +210,15 @@ pub enum RingPer {
     Cpu,
     /// Each thread that is watched, wherever it runs; what it starts is not watched.
     Thread,
+}
+
+/// Whose doings BPF programs may write of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputOf {
+    /// The target's: what programs write while another task runs is dropped and counted.
+    Target,
+    /// Everyone's.
+    Everyone,
 }
 
 /// Whether children are watched too.

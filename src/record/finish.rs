@@ -26,7 +26,6 @@ use super::drain::Drainers;
 use super::lost;
 use super::note::Note;
 use super::output::Output;
-use super::plan::Role;
 use super::plan::Watch;
 use super::run::End;
 use super::session::Session;
@@ -56,7 +55,7 @@ impl Session<'_> {
         workload: Option<Workload>,
         end: End,
     ) -> Summary {
-        for event in self.opened.iter().filter(|it| it.role == Role::Sampling) {
+        for event in self.opened.iter().filter(|it| it.role.samples()) {
             for (_, fd) in &event.instances {
                 // Of a task that is gone there is nothing to disable.
                 let _disabled = fd.disable();
@@ -86,6 +85,7 @@ impl Session<'_> {
             is_in_place: part.is_in_place,
             tracepoints: self.tracepoints.into_values().collect(),
             verdicts,
+            outputs: self.outputs.tallies(),
             n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
         }
     }
@@ -216,7 +216,7 @@ impl Session<'_> {
             // A read of a group's leader tells of its members, too.
             let is_told =
                 event.place == Place::Member && event.attr.read_format.contains(ReadFormat::GROUP);
-            if event.role != Role::Sampling || is_told {
+            if !event.role.samples() || is_told {
                 continue;
             }
             let members = self.opened.iter().skip(at + 1);

@@ -5,6 +5,7 @@ use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::units::Nanos;
+use crate::units::Tid;
 
 /// A walk ends with the record that reaches so far, in bytes.
 pub(super) const MOST_AT_ONCE: usize = 256 << 10;
@@ -57,6 +58,35 @@ impl Pieces<'_> {
         }
         Some(u64::from_ne_bytes(bytes))
     }
+
+    /// What the record of a task at `at` tells that is of interest.
+    ///
+    /// Source: `struct perf_task_event` and `struct perf_comm_event` in `kernel/events/core.c`.
+    fn task_news(self, at: usize, size: usize, time_from_end: usize) -> Option<TaskNews> {
+        let word = self.word(at)?;
+        let (kind, misc) = (header_of(word).0, misc_of(word));
+        // Each of them is the second of two numbers in a word.
+        let second = |word: u64| {
+            let [.., a, b, c, d] = word.to_ne_bytes();
+            Tid(i32::from_ne_bytes([a, b, c, d]))
+        };
+        let first = |word: u64| {
+            let [a, b, c, d, ..] = word.to_ne_bytes();
+            Tid(i32::from_ne_bytes([a, b, c, d]))
+        };
+        let (tid, time_at, became) = match kind {
+            // pid, ppid, tid, ptid, time
+            RecordKind::FORK => (first(self.word(at + 16)?), at + 24, Became::Started),
+            RecordKind::EXIT => (first(self.word(at + 16)?), at + 24, Became::Gone),
+            // pid, tid, name, trailer
+            RecordKind::COMM if misc & COMM_EXEC != 0 => {
+                let time_at = (at + size).checked_sub(time_from_end)?;
+                (second(self.word(at + 8)?), time_at, Became::Another)
+            }
+            _ => return None,
+        };
+        Some(TaskNews { tid, time: self.word(time_at).map(Nanos)?, became })
+    }
 }
 
 /// Where fields lie in the records of a ring, of which all events are alike in this.
@@ -67,6 +97,42 @@ pub(super) struct Places {
     pub(super) time_at: Option<usize>,
     /// The length of the trailer of other records, in bytes.
     pub(super) trailer_len: usize,
+    /// What is noted of tasks.
+    pub(super) tasks: NotedTasks,
+}
+
+/// What a walk notes of the tasks that come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotedTasks {
+    /// Nothing.
+    Nothing,
+    /// Forks, ends and execs.
+    News {
+        /// How far before the end of a record the time in its trailer stands, in bytes.
+        time_from_end: usize,
+    },
+}
+
+/// What a record tells of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskNews {
+    /// Whom.
+    pub(super) tid: Tid,
+    /// When.
+    pub(super) time: Nanos,
+    /// What.
+    pub(super) became: Became,
+}
+
+/// What became of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Became {
+    /// It began.
+    Started,
+    /// It runs another program.
+    Another,
+    /// It ended.
+    Gone,
 }
 
 /// What a walk over one unread part of a ring found.
@@ -79,6 +145,8 @@ pub(super) struct Walked {
     pub(super) taken: usize,
     /// Records whose header claims more than they hold.
     pub(super) overlong: Vec<Overlong>,
+    /// What became of tasks, where that was to be noted.
+    pub(super) tasks: Vec<TaskNews>,
 }
 
 /// A record whose header claims unwritten bytes beyond its end; see [`Record::fields_len`].
@@ -96,7 +164,7 @@ impl Tally {
     /// Walks over an unread part of a ring, in one piece or two, as far as one walk goes.
     pub(super) fn hop(&mut self, first: &[u8], second: &[u8], places: Places) -> Walked {
         let time_at = places.time_at;
-        let mut overlong = Vec::new();
+        let (mut overlong, mut tasks) = (Vec::new(), Vec::new());
         let pieces = Pieces { first, second };
         let mut at = 0;
         // The first and the last sample; those in between lie in between in time, too.
@@ -122,6 +190,11 @@ impl Tally {
                     let mended = mended(kind, pieces.copy(at, size), places.trailer_len);
                     overlong.extend(mended.map(|mended| Overlong { at, claimed: size, mended }));
                 }
+                RecordKind::FORK | RecordKind::EXIT | RecordKind::COMM => {
+                    if let NotedTasks::News { time_from_end } = places.tasks {
+                        tasks.extend(pieces.task_news(at, size, time_from_end));
+                    }
+                }
                 _ => {}
             }
             at += size;
@@ -135,7 +208,7 @@ impl Tally {
         }
         self.corrupt += u64::from(is_corrupt);
         // Nobody knows where the next one would begin.
-        Walked { good: at, taken: if is_corrupt { pieces.len() } else { at }, overlong }
+        Walked { good: at, taken: if is_corrupt { pieces.len() } else { at }, overlong, tasks }
     }
 
     /// Walks over what a ring holds that is overwritten, and returns how many bytes are whole
@@ -152,6 +225,14 @@ impl Tally {
         }
         self.corrupt = corrupt;
         good
+    }
+
+    /// Walks over whole records.
+    pub(super) fn walk(&mut self, mut records: &[u8], places: Places) {
+        while !records.is_empty() {
+            let walked = self.hop(records, &[], places);
+            records = records.get(walked.taken..).unwrap_or_default();
+        }
     }
 
     /// Adds what came by elsewhere.
@@ -186,6 +267,15 @@ fn mended(kind: RecordKind, mut record: Vec<u8>, trailer_len: usize) -> Option<V
     Some(record)
 }
 
+/// `PERF_RECORD_MISC_COMM_EXEC`.
+const COMM_EXEC: u16 = 1 << 13;
+
+/// What else a record's header says, of its first eight bytes.
+fn misc_of(word: u64) -> u16 {
+    let [_, _, _, _, low, high, ..] = word.to_ne_bytes();
+    u16::from_ne_bytes([low, high])
+}
+
 /// Kind and size of a record, of the first eight bytes of it.
 pub(super) fn header_of(word: u64) -> (RecordKind, usize) {
     let [kind @ .., _, _, low, high] = word.to_ne_bytes();
@@ -196,7 +286,8 @@ pub(super) fn header_of(word: u64) -> (RecordKind, usize) {
 mod tests {
     use super::*;
 
-    const PLACES: Places = Places { time_at: Some(16), trailer_len: 16 };
+    const PLACES: Places =
+        Places { time_at: Some(16), trailer_len: 16, tasks: NotedTasks::Nothing };
 
     /// A record of `words` after its header.
     fn record(kind: RecordKind, words: &[u64]) -> Vec<u8> {
@@ -291,6 +382,33 @@ mod tests {
             assert_eq!(walked.good, bytes.len());
             let want = Overlong { at: three().len(), claimed: claimed.len(), mended: real.clone() };
             assert_eq!(walked.overlong, [want], "{cut}");
+        }
+    }
+
+    #[test]
+    fn forks_ends_and_execs_are_noted_where_that_is_asked_for() {
+        let two = |a: u32, b: u32| {
+            let bytes = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
+            u64::from_ne_bytes(bytes.try_into().unwrap())
+        };
+        let fork = record(RecordKind::FORK, &[two(7, 6), two(8, 6), 500, 0, 0]);
+        let exit = record(RecordKind::EXIT, &[two(7, 6), two(9, 9), 600, 0, 0]);
+        let name = u64::from_ne_bytes(*b"sh\0\0\0\0\0\0");
+        let renamed = record(RecordKind::COMM, &[two(7, 8), name, two(7, 8), 650, 1]);
+        let mut exec = record(RecordKind::COMM, &[two(7, 8), name, two(7, 8), 700, 1]);
+        exec[4..6].copy_from_slice(&COMM_EXEC.to_ne_bytes());
+        let bytes = [three(), fork, renamed, exit, exec].concat();
+        let news = |tid, time, became| TaskNews { tid: Tid(tid), time: Nanos(time), became };
+        let want = [
+            news(8, 500, Became::Started),
+            news(9, 600, Became::Gone),
+            news(8, 700, Became::Another),
+        ];
+        let noted = Places { tasks: NotedTasks::News { time_from_end: 16 }, ..PLACES };
+        for cut in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(cut);
+            assert_eq!(Tally::default().hop(first, second, noted).tasks, want, "{cut}");
+            assert_eq!(Tally::default().hop(first, second, PLACES).tasks, []);
         }
     }
 }

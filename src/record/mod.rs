@@ -40,6 +40,7 @@ mod note;
 mod objects;
 mod open;
 mod output;
+mod outputs;
 mod parts;
 mod plan;
 mod pmus;
@@ -75,6 +76,7 @@ pub use config::FollowBpf;
 pub use config::Inherit;
 pub use config::Keep;
 pub use config::Output;
+pub use config::OutputOf;
 pub use config::Rate;
 pub use config::RingPer;
 pub use config::RingSize;
@@ -94,6 +96,7 @@ pub use note::Note;
 pub use note::RecordedEvent;
 pub use objects::ObjectFiles;
 pub use objects::Verdict;
+pub use outputs::OutputTally;
 pub use parts::Parts;
 pub use parts::SwitchAt;
 pub use parts::stamped;
@@ -123,6 +126,10 @@ pub enum Error {
     /// None of the CPUs is online.
     #[error("none of the CPUs asked for is online")]
     NoCpu,
+    /// What BPF programs write is to be of the target alone, which nobody knows who sees no more
+    /// than the rings of some CPUs.
+    #[error("threads that drain rings do not know which tasks' output is of the target")]
+    OutputInThreads,
     /// None of the CPUs of a thread's mask is online.
     #[error("none of the CPUs {} of a thread is online", list(cpus))]
     NoCpuOfThread {
@@ -246,6 +253,8 @@ pub struct Summary {
     pub tracepoints: Vec<TracepointPrograms>,
     /// What programs of ours, which are events, did to the samples of these.
     pub verdicts: Vec<Verdict>,
+    /// What BPF programs wrote into events of their own.
+    pub outputs: Vec<OutputTally>,
     /// How many files were finished, where there are several; else 0.
     pub n_parts: u64,
 }

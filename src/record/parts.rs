@@ -35,6 +35,7 @@ use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
 use super::output::Output;
+use super::outputs::Outputs;
 use super::pump;
 use super::rings::CpuRing;
 use super::session::Session;
@@ -187,7 +188,8 @@ impl Session<'_> {
         let (next_start, mut meanwhile) = self.while_drained(Self::describe_next);
         let described = Instant::now();
         let (latest, places) = (self.read_latest(), self.places());
-        pump::round(&mut self.rings, &mut meanwhile.records, &mut meanwhile.tally, places);
+        let Meanwhile { records, tally } = &mut meanwhile;
+        self.outputs.round(&mut self.rings, records, tally, places, &pump::FINISHED_ROUND);
         self.tally.add(&meanwhile.tally);
         let of_both = side_records(&meanwhile.records);
         match &mut self.kept {
@@ -251,15 +253,16 @@ impl Session<'_> {
     fn while_drained<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, Meanwhile) {
         let places = self.places();
         let mut rings = std::mem::take(&mut self.rings);
+        let mut outputs = std::mem::take(&mut self.outputs);
         let mut meanwhile = Meanwhile::default();
         let is_done = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
-            scope.spawn(|| meanwhile.drain(&mut rings, &is_done, places));
+            scope.spawn(|| meanwhile.drain(&mut rings, &mut outputs, &is_done, places));
             // However the work ends, so that the scope does.
             let _told = Done(&is_done);
             work(self)
         });
-        self.rings = rings;
+        (self.rings, self.outputs) = (rings, outputs);
         (done, meanwhile)
     }
 }
@@ -289,11 +292,18 @@ struct Meanwhile {
 
 impl Meanwhile {
     /// Takes what comes until told to stop.
-    fn drain(&mut self, rings: &mut [CpuRing], is_done: &AtomicBool, places: Places) {
+    fn drain(
+        &mut self,
+        rings: &mut [CpuRing],
+        outputs: &mut Outputs,
+        is_done: &AtomicBool,
+        places: Places,
+    ) {
         loop {
             // Relaxed: the flag says nothing of other memory. Read first: a last round follows.
             let is_last = is_done.load(Ordering::Relaxed);
-            pump::round(rings, &mut self.records, &mut self.tally, places);
+            let Self { records, tally } = self;
+            outputs.round(rings, records, tally, places, &pump::FINISHED_ROUND);
             if is_last {
                 return;
             }

@@ -40,6 +40,7 @@ use super::config::Inherit;
 use super::config::Keep;
 use super::config::Rate;
 use super::config::RingPer;
+use super::outputs::OutputEvent;
 use super::rings;
 
 /// What the plan depends on, of all that was asked for.
@@ -58,6 +59,8 @@ pub(super) struct Request {
     pub(super) bpf: FollowBpf,
     pub(super) keep: Keep,
     pub(super) online: Vec<Cpu>,
+    /// The events that BPF programs write into.
+    pub(super) outputs: Vec<OutputEvent>,
     /// How many unread bytes in a ring wake the recorder; `None` if each sample does.
     pub(super) wakeup_bytes: Option<u32>,
 }
@@ -89,10 +92,19 @@ pub(super) enum Start {
 pub(super) enum Role {
     /// To sample.
     Sampling,
+    /// To take what BPF programs write, on all CPUs that somebody watched may run on.
+    Output,
     /// To tell what the watched tasks map and how they are called, while sampling is off.
     Tasks,
     /// To tell of all tasks on all CPUs.
     System,
+}
+
+impl Role {
+    /// Whether samples come of it, while sampling is on.
+    pub(super) fn samples(self) -> bool {
+        matches!(self, Self::Sampling | Self::Output)
+    }
 }
 
 /// One event to be opened on several targets.
@@ -135,16 +147,21 @@ pub(super) const OF_PROGRAMS: AttrFlags = AttrFlags::KSYMBOL.union(AttrFlags::BP
 pub(super) fn plan(request: &Request) -> Vec<Planned> {
     let targets = targets(request);
     let is_cpus = matches!(request.watch, Watch::Cpus(_));
-    let samples_kernel =
-        request.events.iter().any(|it| !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
+    let has_outputs = !request.outputs.is_empty();
+    let samples_kernel = has_outputs
+        || request.events.iter().any(|it| !it.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL));
     // Without kernel addresses there is no use for the names of kernel addresses.
     let has_programs = request.bpf == FollowBpf::Yes && samples_kernel;
     let has_system = is_cpus || has_programs;
     let is_late = matches!(request.start, Start::AfterExec | Start::WhenToldLater);
     // Where samples go into a ring that is overwritten, somebody else tells of the tasks.
     let keeps_latest = request.keep == Keep::Latest;
-    let has_tasks = !is_cpus && (is_late || keeps_latest);
-    let n_events = request.events.len() + usize::from(has_system) + usize::from(has_tasks);
+    // What programs write is of the target only if all its tasks are known, at any time.
+    let has_tasks = !is_cpus && (is_late || keeps_latest || has_outputs);
+    let n_events = request.events.len()
+        + request.outputs.len()
+        + usize::from(has_system)
+        + usize::from(has_tasks);
 
     let mut common = SampleType::IP | SampleType::TID | SampleType::TIME;
     let of_all = SampleType::IDENTIFIER | SampleType::CPU | SampleType::CGROUP;
@@ -192,6 +209,15 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         of_tasks.remove(AttrFlags::CONTEXT_SWITCH);
         plan.first_mut().into_iter().for_each(|it| it.attr.flags |= AttrFlags::CONTEXT_SWITCH);
     }
+    let watched = match &request.watch {
+        Watch::Cpus(cpus) => cpus,
+        Watch::Threads(_) => &request.online,
+    };
+    for event in &request.outputs {
+        let targets = watched.iter().copied().map(perf_event::Target::Cpu).collect();
+        let attr = output(event, common, request);
+        plan.push(Planned { name: event.name.clone(), ..alone(Role::Output, attr, targets) });
+    }
     if let Some(first) = plan.first_mut().filter(|_| !is_cpus && !has_tasks) {
         first.attr.flags |= of_tasks;
     }
@@ -203,14 +229,14 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         if matches!(request.start, Start::AtExec | Start::AfterExec) {
             attr.flags |= AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
         }
-        plan.push(planned_dummy(Role::Tasks, attr, targets));
+        plan.push(alone(Role::Tasks, attr, targets));
     }
     if has_system {
         let mut kinds = AttrFlags::empty();
         kinds.set(OF_PROGRAMS, has_programs);
         kinds.set(of_tasks, is_cpus);
         let everywhere = request.online.iter().copied().map(perf_event::Target::Cpu).collect();
-        plan.push(planned_dummy(Role::System, dummy(common, kinds, request), everywhere));
+        plan.push(alone(Role::System, dummy(common, kinds, request), everywhere));
     }
     // Whichever of them comes to own a ring.
     for it in &mut plan {
@@ -389,7 +415,32 @@ fn dummy(common: SampleType, kinds: AttrFlags, request: &Request) -> Attr {
     }
 }
 
-fn planned_dummy(role: Role, attr: Attr, targets: Vec<perf_event::Target>) -> Planned {
+/// The attribute of an event that BPF programs write into.
+fn output(event: &OutputEvent, common: SampleType, request: &Request) -> Attr {
+    let mut attr = Attr {
+        kind: events::KIND_SOFTWARE,
+        config: events::SOFTWARE_BPF_OUTPUT,
+        sample_period: 1,
+        sample_type: common | SampleType::CPU | SampleType::PERIOD | SampleType::RAW | event.fields,
+        read_format: ReadFormat::ID | ReadFormat::LOST | request.contents.reads,
+        flags: AttrFlags::SAMPLE_ID_ALL | AttrFlags::DISABLED,
+        ..Attr::default()
+    };
+    let method = match event.call_graph {
+        // A software event has no record of branches.
+        CallChains::Lbr => CallChains::FramePointers,
+        method => method,
+    };
+    call_chains(method, &mut attr);
+    if attr.sample_type.contains(SampleType::CALLCHAIN) {
+        attr.flags |= request.contents.no_chains;
+        attr.sample_max_stack = request.contents.max_stack;
+    }
+    attr
+}
+
+/// An event for `role` that is in no group and asks for nothing.
+fn alone(role: Role, attr: Attr, targets: Vec<perf_event::Target>) -> Planned {
     let name = "dummy:u".to_owned();
     Planned {
         role,

@@ -7,6 +7,7 @@ use crate::sys::ring::Ring;
 
 use super::hop::Places;
 use super::hop::Tally;
+use super::hop::TaskNews;
 use super::output::Output;
 
 /// A ring: the kernel's, or one in a test.
@@ -68,19 +69,6 @@ pub(super) const FINISHED_ROUND: [u8; 8] = {
     [kind[0], kind[1], kind[2], kind[3], 0, 0, size[0], size[1]]
 };
 
-/// Takes all that is in the rings into `sink` and, if something was, ends the round.
-///
-/// Each ring has room again as soon as the sink has taken its records over. What comes meanwhile is left for the next round, so the round ends however fast the kernel writes.
-/// Returns how many bytes came.
-pub(super) fn round<S: Source>(
-    sources: &mut [S],
-    sink: &mut impl Sink,
-    tally: &mut Tally,
-    places: Places,
-) -> usize {
-    take(sources, &FINISHED_ROUND, sink, tally, places)
-}
-
 /// Takes all that is in one ring into `sink`, which has no other's records. Returns how many bytes
 /// came.
 pub(super) fn drain<S: Source>(
@@ -89,16 +77,25 @@ pub(super) fn drain<S: Source>(
     tally: &mut Tally,
     places: Places,
 ) -> usize {
-    take(std::slice::from_mut(source), &[], sink, tally, places)
+    let n_bytes = take(std::slice::from_mut(source), sink, tally, places, &mut Vec::new());
+    if n_bytes != 0 {
+        sink.end_round(&[]);
+    }
+    n_bytes
 }
 
-/// Takes all that is in the rings and, if something was, `mark` behind it.
-fn take<S: Source>(
+/// Takes all that is in the rings into `sink`, whose round goes on, and what `places` says is to be
+/// noted of tasks into `news`.
+///
+/// Each ring has room again as soon as the sink has taken its records over. What comes meanwhile is
+/// left for the next round, so the round ends however fast the kernel writes. Returns how many bytes
+/// came.
+pub(super) fn take<S: Source>(
     sources: &mut [S],
-    mark: &[u8],
     sink: &mut impl Sink,
     tally: &mut Tally,
     places: Places,
+    news: &mut Vec<TaskNews>,
 ) -> usize {
     let mut total = 0;
     for source in &mut *sources {
@@ -118,13 +115,11 @@ fn take<S: Source>(
             push(first, second, at..walked.good, &mut slices);
             sink.push(&slices);
             source.consume(walked.taken);
+            news.extend(walked.tasks);
             left = left.saturating_sub(walked.taken);
         }
     }
     tracing::trace!(bytes = total, n_rings = sources.len(), "round");
-    if total != 0 {
-        sink.end_round(mark);
-    }
     total
 }
 
@@ -140,6 +135,7 @@ fn push<'a>(first: &'a [u8], second: &'a [u8], range: Range<usize>, slices: &mut
 #[cfg(test)]
 mod tests {
     use super::super::hop::MOST_AT_ONCE;
+    use super::super::hop::NotedTasks;
     use super::*;
 
     struct Fake(Vec<u8>, Vec<u8>);
@@ -155,7 +151,16 @@ mod tests {
         }
     }
 
-    const PLACES: Places = Places { time_at: Some(24), trailer_len: 0 };
+    /// Takes all that is in the rings and, if something was, ends the round.
+    fn round(rings: &mut [Fake], sink: &mut impl Sink, tally: &mut Tally, places: Places) -> usize {
+        let n_bytes = take(rings, sink, tally, places, &mut Vec::new());
+        if n_bytes != 0 {
+            sink.end_round(&FINISHED_ROUND);
+        }
+        n_bytes
+    }
+
+    const PLACES: Places = Places { time_at: Some(24), trailer_len: 0, tasks: NotedTasks::Nothing };
 
     const A: [u8; 8] = [14, 0, 0, 0, 0, 0, 8, 0];
     const B: [u8; 8] = [14, 0, 0, 0, 1, 0, 8, 0];

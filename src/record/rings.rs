@@ -35,6 +35,11 @@ impl CpuRing {
         self.cpu
     }
 
+    /// How many bytes it holds.
+    pub(super) fn len(&self) -> usize {
+        self.ring.data_len()
+    }
+
     /// The event to poll for this ring, or `None` where all that wrote into it are gone.
     pub(super) fn poll_at<'a>(&self, opened: &'a [Opened<EventFd>]) -> Option<&'a EventFd> {
         let &(event, instance) = self.writers.last()?;
@@ -85,6 +90,8 @@ pub(super) struct Rings {
     pub(super) forward: Vec<CpuRing>,
     /// Those that keep the latest.
     pub(super) latest: Vec<LatestRing>,
+    /// Those of events that BPF programs write into, each with the place of its event.
+    pub(super) outputs: Vec<(usize, CpuRing)>,
 }
 
 impl Rings {
@@ -148,12 +155,31 @@ impl Of {
 /// all its events there.
 pub(super) fn map(opened: &[Opened<EventFd>], ring_bytes: usize) -> Result<Rings, Failed> {
     let by_ring = writers(opened);
-    map_all(opened, &by_ring, ring_bytes).map_err(|refused| match refused.errno {
-        errno @ (Errno::EPERM | Errno::ENOMEM) => {
-            Failed::TooLarge { ring_bytes, n_rings: by_ring.len(), errno }
-        }
+    let outputs = opened.iter().filter(|it| it.role == Role::Output);
+    let n_rings = by_ring.len() + outputs.map(|it| it.instances.len()).sum::<usize>();
+    let failed = |refused: Refused| match refused.errno {
+        errno @ (Errno::EPERM | Errno::ENOMEM) => Failed::TooLarge { ring_bytes, n_rings, errno },
         _ => refused.into(),
-    })
+    };
+    let mut rings = map_all(opened, &by_ring, ring_bytes).map_err(failed)?;
+    rings.outputs = map_outputs(opened, ring_bytes).map_err(failed)?;
+    Ok(rings)
+}
+
+/// Maps a ring for each CPU of each event that BPF programs write into.
+fn map_outputs(
+    opened: &[Opened<EventFd>],
+    ring_bytes: usize,
+) -> Result<Vec<(usize, CpuRing)>, Refused> {
+    let mut rings = Vec::new();
+    for (at, event) in opened.iter().enumerate().filter(|(_, it)| it.role == Role::Output) {
+        for (instance, (target, fd)) in event.instances.iter().enumerate() {
+            let ring = Ring::map(fd, ring_bytes)?;
+            let writers = vec![(at, instance)];
+            rings.push((at, CpuRing { cpu: cpu_of(*target), ring, writers }));
+        }
+    }
+    Ok(rings)
 }
 
 /// The next smaller size, where rings of `ring_bytes` cannot be had and the size is ours to choose.
@@ -203,7 +229,7 @@ fn writers<Fd>(opened: &[Opened<Fd>]) -> Writers {
     let mut by_ring = Writers::new();
     for is_last in [false, true] {
         for (event, it) in opened.iter().enumerate() {
-            if (it.role == Role::System) != is_last {
+            if (it.role == Role::System) != is_last || it.role == Role::Output {
                 continue;
             }
             let is_backward = it.attr.flags.contains(AttrFlags::WRITE_BACKWARD);

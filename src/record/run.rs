@@ -20,7 +20,6 @@ use super::note::Note;
 use super::note::RecordedEvent;
 use super::open::Opened;
 use super::output::Output;
-use super::plan::Role;
 use super::pump;
 use super::pump::Sink;
 use super::session::Session;
@@ -115,8 +114,8 @@ impl Session<'_> {
             let others = control.into_iter().chain(found).chain(drainers).chain(triggers);
             let others: Vec<_> = others.collect();
             let (signals, opened) = (&self.signals, &self.opened);
-            let waited =
-                watch::wait(signals, opened, &mut self.rings, &mut watched, &others, until);
+            let mut rings: Vec<_> = self.rings.iter_mut().chain(self.outputs.rings_mut()).collect();
+            let waited = watch::wait(signals, opened, &mut rings, &mut watched, &others, until);
             if let Err(refused) = waited {
                 tracing::debug!(%refused, "wait");
                 return End::Over;
@@ -141,9 +140,8 @@ impl Session<'_> {
 
     /// Turns sampling on or off, of the event `name` or of all.
     fn turn(&self, sampling: Sampling, name: Option<&str>) {
-        let is_meant = |it: &&Opened<EventFd>| {
-            it.role == Role::Sampling && name.is_none_or(|name| it.name == name)
-        };
+        let is_meant =
+            |it: &&Opened<EventFd>| it.role.samples() && name.is_none_or(|name| it.name == name);
         for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {
             let turned = if sampling == Sampling::On { fd.enable() } else { fd.disable() };
             if let Err(refused) = turned {
@@ -196,9 +194,12 @@ impl Session<'_> {
     /// Takes what has come: into the file, or into memory where only the latest is kept.
     pub(super) fn round(&mut self, output: &mut Output) -> usize {
         let places = self.places();
+        // In a file that holds no rings' records all are brought into order at the end.
+        let mark = if self.drainers.is_some() { &[][..] } else { &pump::FINISHED_ROUND };
+        let Self { outputs, rings, tally, .. } = self;
         match &mut self.kept {
-            Kept::Latest(latest) => pump::round(&mut self.rings, latest, &mut self.tally, places),
-            Kept::All(_) => pump::round(&mut self.rings, output, &mut self.tally, places),
+            Kept::Latest(latest) => outputs.round(rings, latest, tally, places, mark),
+            Kept::All(_) => outputs.round(rings, output, tally, places, mark),
         }
     }
 
@@ -229,9 +230,11 @@ impl Session<'_> {
     /// Writes the latest samples with all that is remembered of tasks and programs, as one round.
     pub(super) fn write_latest(&mut self, mut latest: Vec<Vec<u8>>, output: &mut Output) {
         self.describes_end = self.config.describe == Describe::AtEndToo;
+        let places = self.places();
         let Kept::Latest(history) = &mut self.kept else { return };
         self.describes_end |= history.take_forgotten();
         latest.push(history.take());
+        latest.push(self.outputs.take_latest(&mut self.tally, places));
         let slices: Vec<_> = latest.iter().map(|it| IoSlice::new(it)).collect();
         output.push_records(&slices);
         Sink::end_round(output, &pump::FINISHED_ROUND);

@@ -48,7 +48,10 @@ use super::config;
 use super::config::Config;
 use super::config::CountRuns;
 use super::config::FollowBpf;
+use super::config::Inherit;
 use super::config::Keep;
+use super::config::OutputOf;
+use super::config::RingPer;
 use super::control::Control;
 use super::describe;
 use super::describe::Sent;
@@ -58,6 +61,7 @@ use super::drain::Drainers;
 use super::filters;
 use super::history::History;
 use super::history::Kept;
+use super::hop::NotedTasks;
 use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
@@ -65,6 +69,9 @@ use super::objects::Objects;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
+use super::outputs::Latest;
+use super::outputs::Outputs;
+use super::outputs::Tasks;
 use super::parts::Finished;
 use super::plan;
 use super::plan::Request;
@@ -140,10 +147,12 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let watched = std::mem::replace(&mut who.watched, Watched::nobody());
     let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
     let mut objects = Objects::load(&request.events)?;
-    let (opened, Rings { forward, latest }) = open(config, &who, &request, &settings, &mut notes)?;
+    let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
+    let Rings { forward, latest, outputs } = rings;
     objects.attach(&opened, &mut notes)?;
     let triggers = Triggers::open(config, &request)?;
-    let samples_kernel = opened.iter().filter(|it| it.role == Role::Sampling).any(is_in_kernel);
+    let samples_kernel = opened.iter().filter(|it| it.role.samples()).any(is_in_kernel);
+    let outputs = outputs_of(config, &request, &opened, outputs)?;
     let groups = describe::groups(&opened);
     let follows = config.bpf == FollowBpf::Yes
         && samples_kernel
@@ -165,6 +174,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         events: file_events(&opened)?,
         opened: Arc::new(opened),
         rings: forward,
+        outputs,
         latest,
         tally: Tally::default(),
         total: Tally::default(),
@@ -250,6 +260,10 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     }
     let mut workload = match held {
         Some(held) => {
+            if session.request.start == Start::AtExec {
+                // What programs write is of CPUs, which have no exec.
+                session.enable()?;
+            }
             if session.request.start != Start::WhenTold {
                 session.started = Instant::now();
             }
@@ -304,8 +318,13 @@ fn open(
         let wakeup_bytes = request.wakeup_bytes.map(|_| rings::wakeup_bytes(ring_bytes));
         let plan = plan::plan(&Request { wakeup_bytes, ..request.clone() });
         let opened = open::open_all(&mut open::Kernel, plan, Some(&instead), notes)?;
-        let mut sampling = opened.iter().filter(|it| it.role == Role::Sampling);
-        if sampling.all(|it| it.instances.is_empty()) {
+        // Those that watch whom they were asked to; output events watch CPUs.
+        let is_of_target = |it: &&Opened<EventFd>| match (&who.watch, it.role) {
+            (_, Role::Sampling) | (Watch::Cpus(_), Role::Output) => true,
+            (Watch::Threads(_), Role::Tasks) => request.events.is_empty(),
+            _ => false,
+        };
+        if opened.iter().filter(is_of_target).all(|it| it.instances.is_empty()) {
             return Err(who.gone());
         }
         for it in &opened {
@@ -328,6 +347,33 @@ fn open(
         ring_bytes = rings::smaller(config.ring, ring_bytes).ok_or(error)?;
         notes.truncate(n_notes);
     }
+}
+
+/// The rings that BPF programs write into, and whose doings they may tell of.
+fn outputs_of(
+    config: &Config,
+    request: &Request,
+    opened: &[Opened<EventFd>],
+    rings: Vec<(usize, CpuRing)>,
+) -> Result<Outputs, Error> {
+    let follows = request.inherit == Inherit::Yes && request.ring_per == RingPer::Cpu;
+    let tasks = match (&request.watch, request.start) {
+        _ if request.outputs.is_empty() || config.output_of == OutputOf::Everyone => {
+            Tasks::Everyone
+        }
+        (Watch::Cpus(_), _) => Tasks::Everyone,
+        // The command is itself from its exec on.
+        (Watch::Threads(_), Start::AtExec | Start::AfterExec) => Tasks::named([], follows),
+        (Watch::Threads(tids), _) => Tasks::named(tids.iter().copied(), follows),
+    };
+    if config.threads.is_some() && tasks != Tasks::Everyone {
+        return Err(Error::OutputInThreads);
+    }
+    let latest = match config.keep {
+        Keep::All => None,
+        Keep::Latest => Some(Latest::new(rings.iter().map(|(_, it)| it.len()).sum())),
+    };
+    Ok(Outputs::new(&request.outputs, opened, rings, tasks, latest))
 }
 
 fn is_in_kernel(event: &Opened<EventFd>) -> bool {
@@ -393,6 +439,8 @@ pub(super) struct Session<'a> {
     pub(super) signals: Signals,
     pub(super) opened: Arc<Vec<Opened<EventFd>>>,
     pub(super) rings: Vec<CpuRing>,
+    /// The rings that BPF programs write into.
+    pub(super) outputs: Outputs,
     /// The rings that keep the latest samples.
     pub(super) latest: Vec<LatestRing>,
     pub(super) events: Vec<FileEvent>,
@@ -569,7 +617,16 @@ impl Session<'_> {
         // Of those records whose length is in question.
         let tracking = self.events.iter().find(|it| it.attr.flags.intersects(plan::OF_PROGRAMS));
         let trailer_len = tracking.map_or(0, |it| SampleIdLayout::new(&it.attr).trailer_len());
-        Places { time_at, trailer_len }
+        let of_tasks = self.events.iter().find(|it| it.attr.flags.contains(AttrFlags::TASK));
+        let tasks = match of_tasks.filter(|_| self.outputs.wants_tasks()) {
+            None => NotedTasks::Nothing,
+            Some(it) => {
+                // The time stands behind the task, which is first.
+                let len = SampleIdLayout::new(&it.attr).trailer_len();
+                NotedTasks::News { time_from_end: len.saturating_sub(8) }
+            }
+        };
+        Places { time_at, trailer_len, tasks }
     }
 
     pub(super) fn id_entries(&self) -> Vec<IdEntry> {

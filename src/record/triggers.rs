@@ -39,7 +39,8 @@ impl Triggers {
             return Ok(Self::default());
         }
         let (contents, bpf) = (Contents::default(), FollowBpf::No);
-        let mut plan = plan::plan(&Request { events, contents, bpf, ..request.clone() });
+        let outputs = Vec::new();
+        let mut plan = plan::plan(&Request { events, contents, bpf, outputs, ..request.clone() });
         plan.retain(|it| it.role == Role::Sampling);
         for it in &mut plan {
             // One by one, and from the start on unless that is the command's exec.

@@ -86,7 +86,7 @@ fn life(fd: Result<OwnedFd, Refused>, tid: Tid) -> Option<Life> {
 pub(super) fn wait(
     signals: &Signals,
     opened: &[Opened<EventFd>],
-    rings: &mut [CpuRing],
+    rings: &mut [&mut CpuRing],
     watched: &mut Watched,
     others: &[BorrowedFd<'_>],
     until: Option<Instant>,
@@ -125,7 +125,7 @@ pub(super) fn wait(
         lives.iter().zip(1..).filter(|(_, at)| !told(*at).is_empty()).map(|(&it, _)| it).collect();
     for (&ring, at) in polled.iter().zip(first_ring..) {
         if told(at).intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
-            rings.get_mut(ring).into_iter().for_each(CpuRing::poll_next);
+            rings.get_mut(ring).into_iter().for_each(|it| it.poll_next());
         }
     }
     let mut at = 0..;

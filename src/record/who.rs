@@ -222,6 +222,7 @@ pub(super) fn request(
         bpf,
         keep,
         online,
+        outputs: Vec::new(),
         wakeup_bytes,
     }
 }

@@ -6,6 +6,7 @@ use crate::bpf::Skipped;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
 use crate::record::Output;
+use crate::record::OutputTally;
 use crate::record::Summary;
 use crate::record::Verdict;
 
@@ -26,6 +27,9 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
     if tally.corrupt != 0 {
         let n = tally.corrupt;
         message::warn(&format!("{n} pieces of the rings were no records and are left out"));
+    }
+    for line in of_others(&summary.outputs) {
+        message::say(&line);
     }
     if let Some(gaps) = bpf_gaps(&summary.bpf) {
         message::warn(&gaps);
@@ -90,6 +94,20 @@ fn and_lost(lost: u64) -> String {
 
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+/// What BPF programs wrote of tasks that are not recorded, a line for each event.
+fn of_others(outputs: &[OutputTally]) -> Vec<String> {
+    let some = outputs.iter().filter(|it| it.of_others != 0);
+    let line = |it: &OutputTally| {
+        format!(
+            "[ bpfperf record: `{}` wrote {} of other tasks, which are left out; `--all-output` \
+             keeps them ]",
+            it.event,
+            counted(it.of_others)
+        )
+    };
+    some.map(line).collect()
 }
 
 /// What could not be had of BPF programs, in one line.
@@ -210,6 +228,16 @@ mod tests {
             Some("`slow` dropped samples that nobody counted")
         );
         assert_eq!(verdict(&Verdict { can_drop: false, ..of(None, Some(2)) }), None);
+    }
+
+    #[test]
+    fn what_was_written_of_other_tasks_is_told_by_event() {
+        let tally =
+            |event: &str, of_others| OutputTally { event: event.to_owned(), kept: 7, of_others };
+        let lines = of_others(&[tally("a", 0), tally("b", 1)]);
+        let want = "[ bpfperf record: `b` wrote 1 sample of other tasks, which are left out; \
+                    `--all-output` keeps them ]";
+        assert_eq!(lines, [want]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is opened, for whom and when.
 
+use super::super::outputs::Sieve;
 use super::*;
 
 /// What is asked for where nothing is said.
@@ -17,6 +18,7 @@ pub(in crate::record) fn request(watch: Watch, start: Start) -> Request {
         bpf: FollowBpf::Yes,
         keep: Keep::All,
         online: vec![Cpu(0), Cpu(2)],
+        outputs: Vec::new(),
         wakeup_bytes: Some(4096),
     }
 }
@@ -55,6 +57,50 @@ fn with_a_delay_the_tasks_have_a_dummy_that_does_not_wait() {
     ];
     assert_eq!(shape(&request), want);
     assert!(!plan(&request)[1].attr.flags.contains(AttrFlags::DISABLED));
+}
+
+/// An event that programs write into.
+fn written(name: &str) -> OutputEvent {
+    OutputEvent {
+        name: name.to_owned(),
+        call_graph: CallChains::FramePointers,
+        fields: SampleType::empty(),
+        sieve: Sieve::OfTarget,
+    }
+}
+
+#[test]
+fn what_programs_write_is_taken_on_all_cpus_and_all_tasks_of_the_target_are_told_of() {
+    let mut request = workload();
+    request.outputs = vec![written("a"), written("b")];
+    let none = AttrFlags::empty();
+    let want = [
+        (Role::Sampling, none, 2),
+        (Role::Output, none, 2),
+        (Role::Output, none, 2),
+        (Role::Tasks, OF_TASKS, 2),
+        (Role::System, OF_PROGRAMS, 2),
+    ];
+    assert_eq!(shape(&request), want);
+    let planned = &plan(&request)[1];
+    assert_eq!(planned.targets, [0, 2].map(|it| perf_event::Target::Cpu(Cpu(it))));
+    assert!(events::is_bpf_output(&planned.attr));
+    // CPUs have no exec.
+    let waits = AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC;
+    assert_eq!(planned.attr.flags & waits, AttrFlags::DISABLED);
+    let fields = SampleType::RAW | SampleType::CALLCHAIN | SampleType::IDENTIFIER;
+    assert!(planned.attr.sample_type.contains(fields));
+    // Without anything else the target's tasks are told of all the same.
+    request.events.clear();
+    assert_eq!(shape(&request), want[1..]);
+    request.watch = Watch::Cpus(vec![Cpu(2)]);
+    request.start = Start::WhenTold;
+    let want = [
+        (Role::Output, none, 1),
+        (Role::Output, none, 1),
+        (Role::System, OF_TASKS | OF_PROGRAMS, 2),
+    ];
+    assert_eq!(shape(&request), want);
 }
 
 #[test]
