@@ -13,6 +13,7 @@ pub mod clock;
 pub mod descriptor;
 pub mod kernfs;
 pub mod map;
+pub mod message_ring;
 pub mod perf_event;
 pub mod pidfd;
 pub mod probe;
