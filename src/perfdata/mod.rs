@@ -21,6 +21,7 @@ mod event_name;
 pub mod feature;
 mod header;
 mod input;
+pub mod off_cpu;
 pub mod private;
 mod record;
 mod sample;

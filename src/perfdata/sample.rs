@@ -14,6 +14,7 @@ use super::Result;
 use super::SampleType;
 use super::U64s;
 use super::cursor::widen;
+use super::off_cpu::OffCpu;
 use super::record::pad_to_8;
 use super::record::put_u64s;
 
@@ -34,6 +35,8 @@ pub struct SampleLayout {
     cpu: Option<usize>,
     period: Option<usize>,
     fixed_len: usize,
+    /// Whether raw data says better than the other fields whom a sample is of.
+    is_off_cpu: bool,
 }
 
 /// A sample with all its fields; what the event does not ask for is `None` or empty.
@@ -153,7 +156,34 @@ impl SampleLayout {
             cpu,
             period,
             fixed_len: len,
+            is_off_cpu: false,
         }
+    }
+
+    /// The layout of an event that [`is_off_cpu`](super::off_cpu::is_off_cpu): task, period, call chain and
+    /// address come from the raw data, as in perf, whose own fields are of whoever ran then.
+    #[must_use]
+    pub fn of_off_cpu(self) -> Self {
+        Self { is_off_cpu: true, ..self }
+    }
+
+    /// Whether its samples have call chains.
+    pub fn has_callchain(&self) -> bool {
+        self.is_off_cpu || self.attr.sample_type.contains(SampleType::CALLCHAIN)
+    }
+
+    /// The time off the CPU that `sample` tells of, if its event is of such.
+    pub fn off_cpu<'a>(&self, sample: &'a [u8]) -> Option<OffCpu<'a>> {
+        if !self.is_off_cpu {
+            return None;
+        }
+        OffCpu::decode(self.raw(sample).ok()??, self.endian).ok()
+    }
+
+    /// The CPU mode of the sampled address, where the header of the record has `mode`.
+    #[inline]
+    pub fn cpumode(&self, sample: &[u8], mode: u16) -> u16 {
+        self.off_cpu(sample).map_or(mode, |it| it.ip().1)
     }
 
     /// Whether `sample` holds at least the fields that stand at fixed places.
@@ -165,12 +195,18 @@ impl SampleLayout {
     /// The sampled address in `sample`, the body of a record.
     #[inline]
     pub fn ip(&self, sample: &[u8]) -> Option<Addr> {
+        if let Some(off_cpu) = self.off_cpu(sample) {
+            return Some(off_cpu.ip().0);
+        }
         self.word(sample, self.ip?).map(Addr)
     }
 
     /// The sampled task.
     #[inline]
     pub fn task(&self, sample: &[u8]) -> Option<(Pid, Tid)> {
+        if let Some(off_cpu) = self.off_cpu(sample) {
+            return Some((off_cpu.pid, off_cpu.tid));
+        }
         let bytes = sample.get(self.tid?..)?;
         let (pid, bytes) = bytes.split_first_chunk::<4>()?;
         let (tid, _) = bytes.split_first_chunk::<4>()?;
@@ -200,6 +236,9 @@ impl SampleLayout {
     /// The period: the sample's own, else the event's.
     #[inline]
     pub fn period(&self, sample: &[u8]) -> u64 {
+        if let Some(off_cpu) = self.off_cpu(sample) {
+            return off_cpu.off_ns;
+        }
         let own = self.period.and_then(|at| self.word(sample, at));
         own.unwrap_or(self.attr.sample_period)
     }
@@ -211,6 +250,9 @@ impl SampleLayout {
     ///
     /// [`Error::Truncated`](super::Error::Truncated) if the record holds fewer than it claims.
     pub fn callchain<'a>(&self, sample: &'a [u8]) -> Result<Option<U64s<'a>>> {
+        if let Some(off_cpu) = self.off_cpu(sample) {
+            return Ok(Some(off_cpu.chain));
+        }
         if !self.attr.sample_type.contains(SampleType::CALLCHAIN) {
             return Ok(None);
         }
@@ -333,6 +375,11 @@ impl SampleLayout {
         if has(SampleType::AUX) {
             let len = usize::try_from(cursor.u64("aux size")?).unwrap_or(usize::MAX);
             this.aux = Some(cursor.bytes(len, "aux data")?);
+        }
+        if let Some(off_cpu) = self.off_cpu(sample) {
+            this.period = Some(off_cpu.off_ns);
+            this.callchain = Some(off_cpu.chain);
+            this.cgroup = Some(off_cpu.cgroup);
         }
         Ok(this)
     }
@@ -468,6 +515,42 @@ mod tests {
             &Attr { sample_type, sample_period: 77, ..Attr::default() },
             Endian::NATIVE,
         )
+    }
+
+    #[test]
+    fn raw_data_says_whom_a_sample_of_time_off_the_cpu_is_of() {
+        let fields = SampleType::IP | SampleType::TID | SampleType::PERIOD;
+        let own = layout(fields | SampleType::RAW);
+        let user = 0_u64.wrapping_sub(512);
+        let mut raw = Vec::new();
+        put_u64s([12 << 32 | 11, 500, 2, user, 0x4000, 9], &mut raw);
+        raw.extend([0; 4]);
+        let sample = Sample {
+            ip: Some(Addr(1)),
+            task: Some((Pid(1), Tid(2))),
+            period: Some(3),
+            raw: Some(&raw),
+            ..Sample::default()
+        };
+        let mut bytes = Vec::new();
+        own.encode(&sample, &mut bytes);
+        assert_eq!(
+            (own.period(&bytes), own.has_callchain(), own.cpumode(&bytes, 1)),
+            (3, false, 1)
+        );
+        let off_cpu = own.of_off_cpu();
+        let (ids, ip) = (off_cpu.task(&bytes), off_cpu.ip(&bytes));
+        let native = if cfg!(target_endian = "little") { (11, 12) } else { (12, 11) };
+        assert_eq!((ids, ip), (Some((Pid(native.0), Tid(native.1))), Some(Addr(0x4000))));
+        assert_eq!((off_cpu.period(&bytes), off_cpu.cpumode(&bytes, 1)), (500, 2));
+        let chain: Vec<u64> = off_cpu.callchain(&bytes).unwrap().unwrap().iter().collect();
+        assert_eq!((chain, off_cpu.has_callchain()), (vec![user, 0x4000], true));
+        let decoded = off_cpu.decode(&bytes, FileOffset(0)).unwrap();
+        assert_eq!((decoded.period, decoded.cgroup, decoded.task), (Some(500), Some(9), ids));
+        // What is cut falls back to the sample's own fields.
+        let mut cut = Vec::new();
+        own.encode(&Sample { raw: Some(&raw[..36]), ..sample }, &mut cut);
+        assert_eq!((off_cpu.task(&cut), off_cpu.period(&cut)), (Some((Pid(1), Tid(2))), 3));
     }
 
     #[test]

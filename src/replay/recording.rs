@@ -29,6 +29,7 @@ use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureDecoder;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::feature::FeatureSection;
+use crate::perfdata::off_cpu;
 use crate::perfdata::private::Assembler;
 use crate::perfdata::private::FeaturePayload;
 use crate::perfdata::private::Message;
@@ -189,6 +190,11 @@ impl Recording {
             this.id_of_record = IdOfRecord::InTrailer;
         }
         this.name_events();
+        for event in &mut this.events {
+            if off_cpu::is_off_cpu(&event.name, &event.attr) {
+                event.sample = event.sample.of_off_cpu();
+            }
+        }
         Ok(this)
     }
 

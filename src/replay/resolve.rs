@@ -193,7 +193,8 @@ impl<'a> Worker<'a> {
         let cpu = layout.cpu(raw.body);
         let task = self.resolver.task(pid, tid, moment);
         let ip = layout.ip(raw.body).unwrap_or_default().0;
-        let frame = self.ip(&task, raw.header.cpumode(), ip, moment);
+        let mode = layout.cpumode(raw.body, raw.header.cpumode());
+        let frame = self.ip(&task, mode, ip, moment);
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
         let stack = match chain {
             Ok(Some(chain)) => self.stack(&task, &chain, moment),
@@ -345,7 +346,7 @@ fn merge(
         .zip(&index.n_lost)
         .map(|(event, &n_lost)| EventInfo {
             name: event.name.clone(),
-            has_callchain: event.attr.sample_type.contains(crate::perfdata::SampleType::CALLCHAIN),
+            has_callchain: event.sample.has_callchain(),
             n_lost,
         })
         .collect();

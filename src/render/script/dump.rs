@@ -158,7 +158,7 @@ impl Formatter<'_> {
         let task = self.task(pid, tid, moment);
         let comm = self.comm(&task, tid);
         line(text, format_args!(" ... thread: {comm}:{tid}"));
-        let dso = self.module(&task, header.cpumode(), ip.0, moment);
+        let dso = self.module(&task, event.sample.cpumode(body, header.cpumode()), ip.0, moment);
         line(text, format_args!(" ...... dso: {}", dso.as_deref().unwrap_or("<not found>")));
     }
 

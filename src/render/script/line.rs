@@ -177,7 +177,12 @@ impl<'a> Formatter<'a> {
                 }
                 None => {
                     let ip = layout.ip(body).unwrap_or_default().0;
-                    let frame = self.resolver.frame(&task, header.cpumode(), ip, moment);
+                    let frame = self.resolver.frame(
+                        &task,
+                        layout.cpumode(body, header.cpumode()),
+                        ip,
+                        moment,
+                    );
                     out.push(b' ');
                     self.frame(&frame, fields, out);
                 }
