@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use libbpf_cargo::SkeletonBuilder;
 
 /// The programs in `bpf/`, each in a `NAME.bpf.c`.
-const PROGRAMS: [&str; 1] = ["demo"];
+const PROGRAMS: [&str; 2] = ["demo", "off_cpu"];
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");

@@ -32,9 +32,25 @@ struct bpf_pidns_info {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* include/linux/types.h. */
+typedef struct {
+	int counter;
+} atomic_t;
+
+/* include/linux/sched/signal.h; live counts the threads that have not ended. */
+struct signal_struct {
+	atomic_t live;
+};
+
 /* include/linux/sched.h; start_time is in nanoseconds since boot. */
 struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	__s32 pid;
+	__s32 tgid;
 	__u64 start_time;
+	struct signal_struct *signal;
+	char comm[16];
 };
 
 #pragma clang attribute pop

@@ -13,6 +13,7 @@ mod maps;
 mod metadata;
 mod mounts;
 pub mod objects;
+pub mod off_cpu;
 mod operations;
 mod programs;
 mod runs;

@@ -277,7 +277,11 @@ const BEGIN: &str = "-- BEGIN PROG LOAD LOG --";
 const END: &str = "-- END PROG LOAD LOG --";
 
 /// Why a load failed, out of what the library said.
-fn refused(error: &libbpf_rs::Error, mut log: Log, section: impl Fn(&str) -> String) -> Error {
+pub(in crate::bpf) fn refused(
+    error: &libbpf_rs::Error,
+    mut log: Log,
+    section: impl Fn(&str) -> String,
+) -> Error {
     if log.lines.is_empty() {
         log.lines.push(error.to_string());
     }

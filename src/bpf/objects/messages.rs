@@ -17,7 +17,7 @@ fn listen(_: PrintLevel, text: String) {
 }
 
 /// What `call` returns, and what libbpf said of it: warnings, and the verifier's log.
-pub(super) fn heard<T>(call: impl FnOnce() -> T) -> (T, Log) {
+pub(in crate::bpf) fn heard<T>(call: impl FnOnce() -> T) -> (T, Log) {
     let before = libbpf_rs::set_print(Some((PrintLevel::Warn, listen)));
     SAID.take();
     let result = call();

@@ -21,3 +21,5 @@ pub use load::Object;
 pub use load::Output;
 pub use load::OutputKind;
 pub use load::program_id;
+pub(super) use load::refused;
+pub(super) use messages::heard;
