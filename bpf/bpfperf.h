@@ -9,15 +9,43 @@
 #ifndef BPFPERF_H
 #define BPFPERF_H
 
+typedef signed char __s8;
 typedef unsigned char __u8;
+typedef signed short __s16;
 typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
 typedef signed int __s32;
+typedef unsigned int __u32;
 typedef signed long long __s64;
+typedef unsigned long long __u64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
+
+/* include/uapi/linux/bpf.h: the kinds of maps. */
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_LRU_PERCPU_HASH = 10,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+/* include/uapi/linux/bpf.h: what to do with a map's entry, whose perf event to write to, which stack
+ * to take, and whether to make a task's entry. */
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_F_USER_STACK = 1 << 8,
+};
+#define BPF_F_CURRENT_CPU 0xffffffffULL
 
 /* include/uapi/linux/bpf.h, since Linux 4.17. */
 struct bpf_raw_tracepoint_args {
@@ -58,7 +86,9 @@ struct task_struct {
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#ifdef BPFPERF_VERSION
 /* Which bpfperf a program is of, as `bpftool prog show` and recordings tell; build.rs gives it. */
 const char bpf_metadata_bpfperf_version[] SEC(".rodata") = BPFPERF_VERSION;
+#endif
 
 #endif /* BPFPERF_H */

@@ -50,6 +50,8 @@ mod readme;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
+mod source;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod surroundings;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt::Write;
+use std::fs;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
@@ -57,6 +58,32 @@ pub(crate) fn demo() -> Command {
 /// Where the workload is built.
 pub(crate) fn demo_path() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bpfperf")).with_file_name("examples").join("demo")
+}
+
+/// The object of `tests/bpf/NAME.bpf.c`, `NAME.bpf.o`, compiled with clang for the scratch folder.
+#[track_caller]
+pub(crate) fn object(name: &str, scratch: &Path) -> PathBuf {
+    object_with(name, &[], scratch)
+}
+
+/// As [`object`], with more arguments for clang, such as `-DNAME=VALUE`; the last `-target` counts.
+#[track_caller]
+pub(crate) fn object_with(name: &str, args: &[&str], scratch: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let headers = tempfile::tempdir().unwrap();
+    let folder = headers.path().join("bpf");
+    fs::create_dir(&folder).unwrap();
+    for (header, text) in &libbpf_rs::libbpf_sys::API_HEADERS {
+        fs::write(folder.join(header), text).unwrap();
+    }
+    let object = scratch.join(name).with_extension("bpf.o");
+    let mut clang = Command::new("clang");
+    clang.args(["-g", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]);
+    clang.args(["-Wno-unused-parameter", "-D__TARGET_ARCH_x86", "-target", "bpf", "-I"]);
+    clang.arg(headers.path()).arg("-I").arg(source.join("bpf")).args(args).arg("-c");
+    clang.arg(source.join("tests/bpf").join(name).with_extension("bpf.c"));
+    stdout_of(clang.arg("-o").arg(&object));
+    object
 }
 
 /// The newest Linux perf, where it was laid.
