@@ -31,6 +31,7 @@ pub mod object;
 mod pmu;
 mod probe;
 pub mod registers;
+pub mod sample_filter;
 mod terms;
 #[cfg(test)]
 mod testing;
