@@ -6,6 +6,7 @@
 //! unload, and no longer than its loader takes to bind its metadata to it.
 
 mod btfs;
+pub mod filter;
 mod holders;
 mod kallsyms;
 mod links;

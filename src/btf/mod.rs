@@ -9,6 +9,7 @@
 
 mod encode;
 mod fields;
+mod find;
 #[cfg(test)]
 pub(crate) mod testing;
 mod types;

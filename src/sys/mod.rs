@@ -8,6 +8,7 @@
 pub mod bpf;
 pub mod bpf_counters;
 pub mod bpf_links;
+pub mod bpf_load;
 pub mod bpf_names;
 pub mod clock;
 pub mod descriptor;

@@ -1,0 +1,1 @@
+//! A machine that runs the instructions of filters, for tests.
