@@ -4,11 +4,6 @@ use super::Btf;
 use super::types::Type;
 
 impl Btf {
-    /// The id of the struct called `name`.
-    pub fn structure(&self, name: &[u8]) -> Option<u32> {
-        self.find(name, |it| matches!(it, Type::Struct { .. }))
-    }
-
     /// The id of the function called `name`.
     pub fn function(&self, name: &[u8]) -> Option<u32> {
         self.find(name, |it| matches!(it, Type::Function))

@@ -10,6 +10,7 @@ use crate::events;
 use crate::events::Event;
 use crate::events::Machine;
 use crate::events::filter::BadFilter;
+use crate::events::sample_filter;
 use crate::host::cgroups;
 use crate::host::pmus::Pmus;
 use crate::host::tracefs::Tracefs;
@@ -51,8 +52,8 @@ impl clap::Args for EventOptions {
         );
         let filter = Arg::new(FILTER).long(FILTER).value_name("FILTER").action(ArgAction::Append);
         let filter = filter.help(
-            "Take of the tracepoints of the last `-e` what fits, as `prev_pid > 0 && \
-             prev_comm ~ \"sh*\"`",
+            "Keep of the samples of the last `-e` what fits, as `uid == 1000, kernel || bpf_prog`; \
+             of tracepoints, as `prev_pid > 0 && prev_comm ~ \"sh*\"`",
         );
         let exclude = Arg::new(EXCLUDE).long(EXCLUDE).alias("exclude-self");
         let exclude = exclude.num_args(0).default_missing_value("").action(ArgAction::Append);
@@ -110,9 +111,10 @@ impl EventOptions {
         let objects = &ObjectFiles;
         let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions, objects };
         let check = |event: &str, filter: &str| record::check_filter(&tracefs, event, filter);
-        let events = self.parse(machine, Checks { filter: &check, cgroup: &cgroup })?;
+        let checks = Checks { filter: &check, cgroup: &cgroup, cgroup_id: &cgroup_id };
+        let events = self.parse(machine, checks)?;
         let has_cgroup = match &events {
-            Events::Default { cgroup } => cgroup.is_some(),
+            Events::Default { cgroup, .. } => cgroup.is_some(),
             Events::Named(events) => events.iter().any(|it| it.cgroup.is_some()),
         };
         if has_cgroup && !target.is_cpus() {
@@ -126,6 +128,8 @@ impl EventOptions {
         let mut all: Vec<Event> = Vec::new();
         // Cgroups that came before the events that they are for, and how many came in all.
         let (mut early, mut n_cgroups): (Vec<&str>, usize) = (Vec::new(), 0);
+        let mut usual = events::default_event();
+        let has_list = self.0.iter().any(|it| matches!(it, EventOption::List(_)));
         // Where the events of the last list begin.
         let mut last = 0;
         for option in &self.0 {
@@ -134,11 +138,12 @@ impl EventOptions {
                     last = all.len();
                     all.extend(events::parse(list, machine).map_err(|it| not_parsed(&it))?);
                 }
+                EventOption::Filter(filter) if !has_list => {
+                    give_filter(&mut usual, filter, checks)?;
+                }
                 EventOption::Filter(filter) => {
-                    for event in tracepoints("--filter", &mut all, last)? {
-                        let checked = (checks.filter)(&event.name, filter);
-                        checked.map_err(|it| bad_filter(&event.name, &it))?;
-                        event.filters.texts.push(filter.clone());
+                    for event in given("--filter", &mut all, last)? {
+                        give_filter(event, filter, checks)?;
                     }
                 }
                 EventOption::ExcludeRecorder => {
@@ -158,12 +163,11 @@ impl EventOptions {
             }
             return Ok(Events::Named(all));
         }
-        let mut usual = [events::default_event()];
         for names in early {
-            give_cgroups(names, &mut n_cgroups, &mut usual, checks.cgroup)?;
+            give_cgroups(names, &mut n_cgroups, std::slice::from_mut(&mut usual), checks.cgroup)?;
         }
-        let [Event { cgroup, .. }] = usual;
-        Ok(Events::Default { cgroup })
+        let Event { cgroup, filters, .. } = usual;
+        Ok(Events::Default { cgroup, filters })
     }
 }
 
@@ -172,6 +176,32 @@ impl EventOptions {
 struct Checks<'a> {
     filter: &'a dyn Fn(&str, &str) -> Result<(), BadFilter>,
     cgroup: &'a dyn Fn(&str) -> Result<PathBuf, Failure>,
+    cgroup_id: &'a dyn Fn(&str) -> Result<u64, String>,
+}
+
+/// Gives `event` a filter of its kind: a tracepoint the kernel's, any other one of samples.
+fn give_filter(event: &mut Event, text: &str, checks: Checks<'_>) -> Result<(), Failure> {
+    let refused =
+        |why: &str| Failure::new(format!("cannot filter `{}`", event.name)).cause(why.to_owned());
+    if event.object.is_some() {
+        return Err(refused("it has a BPF program that decides already"));
+    }
+    if events::is_bpf_output(&event.attr) {
+        return Err(refused("what BPF programs send passes no filter"));
+    }
+    let samples = sample_filter::parse(text, checks.cgroup_id);
+    if event.attr.kind != events::KIND_TRACEPOINT {
+        event.filters.samples.push(samples.map_err(|it| bad_filter(&event.name, &it, "term"))?);
+        return Ok(());
+    }
+    let text = match ((checks.filter)(&event.name, text), samples) {
+        (Ok(()), _) => text.to_owned(),
+        // What was meant for samples may do for a tracepoint.
+        (Err(_), Ok(expr)) => sample_filter::kernel_text(&expr).map_err(|it| refused(&it))?,
+        (Err(error), Err(_)) => return Err(bad_filter(&event.name, &error, "field")),
+    };
+    event.filters.texts.push(text);
+    Ok(())
 }
 
 /// Gives each of `names` to the next event, of which `n_given` had their turn, none for an empty
@@ -207,8 +237,15 @@ fn cgroup(name: &str) -> Result<PathBuf, Failure> {
     cgroups::find(name).map_err(|it| Failure::because(format!("no cgroup is called `{name}`"), &it))
 }
 
-/// The events from `first` on, which have to be tracepoints.
-fn tracepoints<'a>(
+fn cgroup_id(name: &str) -> Result<u64, String> {
+    cgroups::id(name).map_err(|it| match std::error::Error::source(&it) {
+        Some(why) => format!("no cgroup is called `{name}`: {it}: {why}"),
+        None => format!("no cgroup is called `{name}`: {it}"),
+    })
+}
+
+/// The events from `first` on, of which there have to be some.
+fn given<'a>(
     option: &str,
     events: &'a mut [Event],
     first: usize,
@@ -218,6 +255,16 @@ fn tracepoints<'a>(
         let failure = Failure::new(format!("`{option}` has no event to filter"));
         return Err(failure.hint(format!("give `{option}` after the `-e` that it is for")));
     }
+    Ok(events)
+}
+
+/// The events from `first` on, which have to be tracepoints.
+fn tracepoints<'a>(
+    option: &str,
+    events: &'a mut [Event],
+    first: usize,
+) -> Result<&'a mut [Event], Failure> {
+    let events = given(option, events, first)?;
     let is_other = |it: &&Event| it.attr.kind != events::KIND_TRACEPOINT;
     match events.iter().find(is_other) {
         Some(other) => {
@@ -240,10 +287,11 @@ fn not_parsed(error: &events::Error) -> Failure {
     }
 }
 
-fn bad_filter(event: &str, error: &BadFilter) -> Failure {
+/// `what` is what a filter is made of.
+fn bad_filter(event: &str, error: &BadFilter, what: &str) -> Failure {
     let failure = Failure::new(format!("cannot filter `{event}`")).cause(error.to_string());
     match &error.nearest {
-        Some(nearest) => failure.hint(format!("the nearest field is `{nearest}`")),
+        Some(nearest) => failure.hint(format!("the nearest {what} is `{nearest}`")),
         None => failure,
     }
 }
@@ -255,6 +303,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::events::Filters;
     use crate::events::object::Contents;
     use crate::units::Cpu;
     use crate::units::FileOffset;
@@ -340,7 +389,8 @@ mod tests {
             }),
             _ => Ok(()),
         };
-        let checks = Checks { filter: &check, cgroup: &cgroup };
+        let cgroup_id = |name: &str| if name == "/a" { Ok(7) } else { Err("bad".to_owned()) };
+        let checks = Checks { filter: &check, cgroup: &cgroup, cgroup_id: &cgroup_id };
         line.options.parse(machine, checks).map_err(|it| it.to_string())
     }
 
@@ -379,7 +429,10 @@ mod tests {
 
     #[test]
     fn without_events_there_are_the_usual_ones() {
-        assert_eq!(parsed(&["ls"]), Ok(Events::Default { cgroup: None }));
+        assert_eq!(
+            parsed(&["ls"]),
+            Ok(Events::Default { cgroup: None, filters: Filters::default() })
+        );
     }
 
     /// The cgroups of the events, in their order.
@@ -387,7 +440,7 @@ mod tests {
     fn check_cgroups(words: &[&str], want: &[Option<&str>]) {
         let events = match parsed(words).unwrap() {
             Events::Named(events) => events.into_iter().map(|it| it.cgroup).collect(),
-            Events::Default { cgroup } => vec![cgroup],
+            Events::Default { cgroup, .. } => vec![cgroup],
         };
         let want: Vec<_> = want.iter().map(|it| it.map(PathBuf::from)).collect();
         assert_eq!(events, want, "{words:?}");

@@ -188,8 +188,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
         _ if args.quiet => {}
-        record::Note::Part { path, bytes, samples, lost } => {
-            summary::tell_part(path, *bytes, *samples, *lost);
+        record::Note::Part { path, bytes, samples, lost, filtered } => {
+            let without = summary::Without { lost: *lost, filtered: *filtered };
+            summary::tell_part(path, *bytes, *samples, without);
         }
         note => message::warn(&note.to_string()),
     };

@@ -10,21 +10,24 @@
 //! `kernel/trace/trace_events_filter.c`.
 
 use super::names;
+use super::sample_filter::Expr;
 use crate::perfdata::trace_format::EventFormat;
 use crate::perfdata::trace_format::FieldFlags;
 use crate::units::Tid;
 
-/// What lets events of a tracepoint through; all by default.
+/// What lets the samples of an event through; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// Filters that all have to fit.
+    /// Of a tracepoint, filters in the kernel's language that all have to fit.
     pub texts: Vec<String>,
+    /// Of any other event, filters that all have to fit.
+    pub samples: Vec<Expr>,
     /// Whether what the recorder itself does is left out.
     pub excludes_recorder: bool,
 }
 
 impl Filters {
-    /// The filter to set, `own` being the threads of the recorder; `None` to let all through.
+    /// The filter of a tracepoint to set, `own` being the threads of the recorder; `None` to let all through.
     pub fn text(&self, own: &[Tid]) -> Option<String> {
         let mut parts: Vec<String> = self.texts.iter().map(|it| format!("({it})")).collect();
         if self.excludes_recorder {

@@ -89,7 +89,7 @@ pub struct Event {
     pub probe: Option<Probe>,
     /// The folder of the cgroup whose tasks alone it watches.
     pub cgroup: Option<PathBuf>,
-    /// Of a tracepoint, what lets its events through.
+    /// What lets its samples through.
     pub filters: Filters,
     /// The part of a BPF object file that it is.
     pub object: Option<OfObject>,

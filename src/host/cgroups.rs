@@ -39,6 +39,23 @@ pub fn find(name: &str) -> Result<PathBuf, Missing> {
     }
 }
 
+/// The id of the cgroup `name` in the common hierarchy (version 2), which BPF programs ask for; with
+/// a slash before it or without.
+///
+/// # Errors
+///
+/// [`Missing`], with where it was looked for.
+pub fn id(name: &str) -> Result<u64, Missing> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mount = find_mount(&mounts, &|kind, _| kind == "cgroup2").ok_or(Missing::Mount)?;
+    let path = mount.join(name.trim_start_matches('/'));
+    match fs::metadata(&path) {
+        Ok(it) if it.is_dir() => Ok(it.ino()),
+        Ok(_) => Err(Missing::Cgroup { path, source: io::ErrorKind::NotADirectory.into() }),
+        Err(source) => Err(Missing::Cgroup { path, source }),
+    }
+}
+
 /// Why there is no such cgroup.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
@@ -60,16 +77,19 @@ pub enum Missing {
 ///
 /// Source: `perf_event_cgrp_subsys` in `kernel/events/core.c` is in the one or the other.
 fn mount_point(mounts: &str) -> Option<PathBuf> {
-    let find = |is_it: &dyn Fn(&str, &str) -> bool| {
-        mounts.lines().find_map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
-            is_it(kind, options).then(|| PathBuf::from(place))
-        })
+    let is_own = |kind: &str, options: &str| {
+        kind == "cgroup" && options.split(',').any(|it| it == "perf_event")
     };
-    let own =
-        find(&|kind, options| kind == "cgroup" && options.split(',').any(|it| it == "perf_event"));
-    own.or_else(|| find(&|kind, _| kind == "cgroup2"))
+    find_mount(mounts, &is_own).or_else(|| find_mount(mounts, &|kind, _| kind == "cgroup2"))
+}
+
+/// Where the first hierarchy is mounted of which kind and options are such.
+fn find_mount(mounts: &str, is_it: &dyn Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
+        is_it(kind, options).then(|| PathBuf::from(place))
+    })
 }
 
 /// The cgroups of a mount. A folder's inode number is the id.

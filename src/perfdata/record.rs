@@ -97,6 +97,8 @@ pub mod misc {
     pub const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
     /// See [`SWITCH_OUT_PREEMPT`].
     pub const MMAP_BUILD_ID: u16 = 1 << 14;
+    /// `LOST_SAMPLES`: dropped by a filter, as it was told to. Of perf's own, since 6.13.
+    pub const LOST_SAMPLES_BPF: u16 = 1 << 15;
 }
 
 /// What every record begins with: `struct perf_event_header`.

@@ -8,6 +8,7 @@ use bitflags::bitflags;
 
 use crate::events::CallChains;
 use crate::events::Event;
+use crate::events::Filters;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleType;
@@ -127,6 +128,8 @@ pub enum Events {
     Default {
         /// The folder of the cgroup whose tasks alone are watched.
         cgroup: Option<PathBuf>,
+        /// What lets samples through.
+        filters: Filters,
     },
     /// These.
     Named(Vec<Event>),

@@ -5,7 +5,6 @@ use std::io;
 
 use nix::errno::Errno;
 
-use crate::events::Filters;
 use crate::events::filter;
 use crate::events::filter::BadFilter;
 use crate::host::process;
@@ -14,6 +13,7 @@ use crate::perfdata::trace_format::EventFormat;
 use crate::sys::Refused;
 use crate::sys::perf_event::EventFd;
 use crate::units::Pid;
+use crate::units::Tid;
 
 use super::Error;
 use super::open::Opened;
@@ -32,7 +32,7 @@ pub fn check_filter(tracefs: &Tracefs, event: &str, text: &str) -> Result<(), Ba
 
 /// Sets the filters of all events.
 pub(super) fn set(opened: &[Opened<EventFd>]) -> Result<(), Error> {
-    if opened.iter().all(|it| it.filters == Filters::default()) {
+    if opened.iter().all(|it| it.filters.text(&[Tid(0)]).is_none()) {
         return Ok(());
     }
     // The one thread of ours that begins later puts the file in place, and is done then.

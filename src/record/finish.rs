@@ -14,6 +14,7 @@ use crate::host::cpus;
 use crate::perfdata::ReadFormat;
 use crate::perfdata::SampleIdLayout;
 use crate::perfdata::compression;
+use crate::perfdata::misc;
 use crate::perfdata::private::Message;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Ended;
@@ -110,6 +111,7 @@ impl Session<'_> {
             self.config.synthesis,
         );
         self.count_lost(&mut synth);
+        self.count_filtered(&mut synth);
         if let Some(late) = late {
             self.add_late(late, &mut synth);
         }
@@ -156,7 +158,8 @@ impl Session<'_> {
             match finished.add(&path) {
                 Ok(path) => {
                     let (samples, lost) = (tally.samples, tally.all_lost());
-                    (self.tell)(&Note::Part { path, bytes, samples, lost });
+                    let filtered = tally.filtered;
+                    (self.tell)(&Note::Part { path, bytes, samples, lost, filtered });
                 }
                 Err(error) => drop(failed.get_or_insert(error)),
             }
@@ -231,12 +234,26 @@ impl Session<'_> {
                     let before = self.lost_before.insert(id, lost).unwrap_or(0);
                     let lost = lost.saturating_sub(before);
                     if lost != 0 {
-                        synth.lost_samples(lost, layout, id);
+                        synth.lost_samples(lost, layout, id, 0);
                         all += lost;
                     }
                 }
             }
         }
         self.tally.lost_samples += all;
+    }
+
+    /// Asks each filter how many samples it dropped, and writes that down as perf does: for the first
+    /// instance of the event.
+    fn count_filtered(&mut self, synth: &mut Synth) {
+        for (event, n_dropped) in self.sample_filters.take_dropped() {
+            let Some(opened) = self.opened.get(event) else { continue };
+            let id = self.events.get(event).and_then(|it| it.ids.first());
+            let layout = SampleIdLayout::new(&opened.attr);
+            if let (Some(&id), true) = (id, n_dropped != 0) {
+                synth.lost_samples(n_dropped, layout, id, misc::LOST_SAMPLES_BPF);
+            }
+            self.tally.filtered += n_dropped;
+        }
     }
 }

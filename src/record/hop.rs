@@ -19,6 +19,8 @@ pub struct Tally {
     pub lost: u64,
     /// Samples that the kernel had no room for (`LOST_SAMPLES`).
     pub lost_samples: u64,
+    /// Samples that filters dropped, as they were told to.
+    pub filtered: u64,
     /// How often the kernel paused the sampling because it was too fast.
     pub throttled: u64,
     /// Pieces of a ring that were no records, and were left out.
@@ -237,10 +239,11 @@ impl Tally {
 
     /// Adds what came by elsewhere.
     pub(super) fn add(&mut self, other: &Self) {
-        let Self { samples, lost, lost_samples, throttled, corrupt, first, last } = other;
+        let Self { samples, lost, lost_samples, filtered, throttled, corrupt, first, last } = other;
         self.samples += samples;
         self.lost += lost;
         self.lost_samples += lost_samples;
+        self.filtered += filtered;
         self.throttled += throttled;
         self.corrupt += corrupt;
         self.first = self.first.into_iter().chain(*first).min();
@@ -309,6 +312,7 @@ mod tests {
         samples: 2,
         lost: 4,
         lost_samples: 0,
+        filtered: 0,
         throttled: 1,
         corrupt: 0,
         first: Some(Nanos(500)),

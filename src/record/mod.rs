@@ -47,6 +47,7 @@ mod pmus;
 mod pump;
 mod rings;
 mod run;
+mod sample_filters;
 mod session;
 pub mod sideband;
 mod spread;
@@ -102,6 +103,7 @@ pub use parts::SwitchAt;
 pub use parts::stamped;
 pub use session::record;
 
+use crate::bpf;
 use crate::bpf::Skipped;
 use crate::host;
 use crate::perfdata::private::TracepointPrograms;
@@ -160,7 +162,7 @@ pub enum Error {
         path: String,
         /// Why not.
         #[source]
-        source: crate::bpf::objects::Error,
+        source: bpf::objects::Error,
     },
     /// A filter was refused.
     #[error("cannot filter event `{event}` with `{filter}`")]
@@ -172,6 +174,24 @@ pub enum Error {
         /// Why not.
         #[source]
         source: io::Error,
+    },
+    /// There is no filter for the samples of an event.
+    #[error("cannot filter the samples of `{event}`")]
+    SampleFilter {
+        /// The event.
+        event: String,
+        /// Why not.
+        #[source]
+        source: bpf::filter::Error,
+    },
+    /// An event does not take the filter that was made for it.
+    #[error("cannot set the filter of `{event}`")]
+    SetFilter {
+        /// The event.
+        event: String,
+        /// Why not.
+        #[source]
+        errno: Errno,
     },
     /// The command could not be run.
     #[error("cannot run `{command}`")]

@@ -23,6 +23,8 @@ pub enum Note {
         samples: u64,
         /// How many records were lost.
         lost: u64,
+        /// How many samples filters dropped.
+        filtered: u64,
     },
     /// An event that nobody asked for by name is not there; another takes its place.
     Instead {
@@ -140,7 +142,7 @@ pub struct RecordedEvent {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Part { path, bytes, samples, lost } => write!(
+            Self::Part { path, bytes, samples, lost, filtered: _ } => write!(
                 f,
                 "`{}` has {bytes} bytes, {samples} samples, {lost} records lost",
                 path.display()

@@ -94,6 +94,8 @@ pub(super) struct Opened<Fd> {
     pub(super) attr: Attr,
     pub(super) place: Place,
     pub(super) filters: Filters,
+    /// Whether it is a probe of user space, whose program is one of probes.
+    pub(super) is_probe: bool,
     pub(super) object: Option<OfObject>,
     pub(super) instances: Vec<(Target, Fd)>,
 }
@@ -285,7 +287,7 @@ impl<O: Opener> Ladder<'_, O> {
     ) -> Result<Opened<O::Fd>, OpenError> {
         let Planned { role, mut name, mut attr, mut precision, targets, .. } = planned;
         let Planned { place, probe, cgroup, filters, object, is_usual, .. } = planned;
-        let (wanted, was) = (name.clone(), attr);
+        let (wanted, was, is_probe) = (name.clone(), attr, probe.is_some());
         let mut stands_in = if is_usual { StandIn::Possible } else { StandIn::Refused };
         if probe.is_some() {
             // At each fork the kernel would look for the path at the same address of another
@@ -325,7 +327,7 @@ impl<O: Opener> Ladder<'_, O> {
         if was.flags.contains(AttrFlags::INHERIT) && !attr.flags.contains(AttrFlags::INHERIT) {
             self.notes.push(Note::NoChildren { event: name.clone() });
         }
-        Ok(Opened { role, name, attr, place, filters, object, instances })
+        Ok(Opened { role, name, attr, place, filters, is_probe, object, instances })
     }
 
     /// Opens one instance, or none where its target is gone; `event` is left as it was opened.

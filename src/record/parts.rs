@@ -181,7 +181,8 @@ impl Session<'_> {
         let mut next = output.create_next()?;
         begin_squeezing(self.config, &mut next).map_err(io::Error::other)?;
         // What is loaded by now is seen by both.
-        let sideband = self.has_sideband.then(|| Sideband::start(&self.request.online));
+        let tables = self.sample_filters.tables();
+        let sideband = self.has_sideband.then(|| Sideband::start(&self.request.online, tables));
         let sideband = sideband.and_then(|it| {
             it.map_err(|error| (self.tell)(&Note::NoSideband { why: error.to_string() })).ok()
         });

@@ -82,6 +82,7 @@ use super::rings;
 use super::rings::CpuRing;
 use super::rings::LatestRing;
 use super::rings::Rings;
+use super::sample_filters::SampleFilters;
 use super::sideband::Sideband;
 use super::spread;
 use super::squeeze::Squeezer;
@@ -150,6 +151,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
     let Rings { forward, latest, outputs } = rings;
     objects.attach(&opened, &mut notes)?;
+    let sample_filters = SampleFilters::load(&opened)?;
     let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role.samples()).any(is_in_kernel);
     let outputs = outputs_of(config, &request, &opened, outputs)?;
@@ -160,7 +162,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let watches_all = opened.iter().any(|it| it.role == Role::System);
     let sideband = if follows && watches_all {
         let why = |error: &dyn std::error::Error| Note::NoSideband { why: chain(error) };
-        Sideband::start(&request.online).map_err(|it| notes.push(why(&it))).ok()
+        let tables = sample_filters.tables();
+        Sideband::start(&request.online, tables).map_err(|it| notes.push(why(&it))).ok()
     } else {
         None
     };
@@ -208,6 +211,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         request,
         triggers,
         objects,
+        sample_filters,
         finished: config.parts.as_ref().map(Finished::new),
     };
     session.survey();
@@ -227,6 +231,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.drain_early();
     if follows {
         session.programs = walk(&mut notes);
+        session.sample_filters.note(session.programs.as_ref());
         // Who may not ask now may not ask later, either.
         if session.programs.is_none() {
             session.sideband = None;
@@ -491,6 +496,8 @@ pub(super) struct Session<'a> {
     pub(super) triggers: Triggers,
     /// The BPF objects whose programs are events.
     pub(super) objects: Objects,
+    /// The programs that filter samples.
+    pub(super) sample_filters: SampleFilters,
     /// The files that are finished, if there are to be several.
     pub(super) finished: Option<Finished>,
 }

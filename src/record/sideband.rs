@@ -29,7 +29,9 @@ use nix::sys::eventfd::EventFd as Doorbell;
 use nix::sys::signal::SigSet;
 
 use crate::bpf::Held;
+use crate::bpf::Program;
 use crate::bpf::Programs;
+use crate::bpf::filter::Tables;
 use crate::sys::Refused;
 use crate::sys::perf_event::OpenError;
 use crate::sys::thread;
@@ -111,7 +113,7 @@ impl Drop for Bell {
 }
 
 impl Sideband {
-    /// Starts watching for programs that any task loads on `cpus`.
+    /// Starts watching for programs that any task loads on `cpus`; `tables` are told where they lie.
     ///
     /// A CPU that is gone meanwhile is passed over; one whose event, ring or thread is refused is
     /// counted in [`Outcome::n_unwatched_cpus`].
@@ -119,9 +121,9 @@ impl Sideband {
     /// # Errors
     ///
     /// If that is so of all CPUs, or the kernel refuses the thread that asks.
-    pub fn start(cpus: &[Cpu]) -> Result<Self, Unavailable> {
+    pub fn start(cpus: &[Cpu], tables: Option<Arc<Tables>>) -> Result<Self, Unavailable> {
         // Before the first load is told: what comes later is new.
-        let watch = Watch::new();
+        let watch = Watch { tables, ..Watch::new() };
         let mut refused = Vec::new();
         let catchers = Catcher::open_all(cpus, &mut refused);
         let mut n_unwatched = refused.len();
@@ -183,6 +185,8 @@ impl Sideband {
 #[derive(Debug, Default)]
 struct Watch {
     outcome: Outcome,
+    /// Filters that ask where programs lie.
+    tables: Option<Arc<Tables>>,
     /// Whether records were lost since the last walk.
     has_lost: bool,
     /// Programs that await their metadata.
@@ -245,6 +249,7 @@ impl Watch {
                 match held {
                     Ok(held) => {
                         programs.look(&held);
+                        note(self.tables.as_deref(), programs.get(id));
                         if programs.awaits_metadata(id) {
                             let next_look = since + FIRST_LOOK;
                             self.awaiting.push(Awaiting { held, since, next_look });
@@ -264,11 +269,13 @@ impl Watch {
 
     /// Finds what still lives of the programs whose loads were lost, by asking for all new ones.
     fn make_up_for_losses(&mut self) {
-        if std::mem::take(&mut self.has_lost)
-            && let Err(error) = self.outcome.programs.update()
-        {
+        if !std::mem::take(&mut self.has_lost) {
+            return;
+        }
+        if let Err(error) = self.outcome.programs.update() {
             tracing::debug!(%error, "walk after a loss");
         }
+        note(self.tables.as_deref(), self.outcome.programs.iter());
     }
 
     /// Looks again at the programs whose time has come; at all if there is no `now` to wait for.
@@ -298,6 +305,13 @@ impl Watch {
     fn next_look(&self) -> Option<Instant> {
         let awaiting = self.awaiting.iter().map(|it| it.next_look);
         awaiting.chain(self.again.first().map(|(at, _)| *at)).min()
+    }
+}
+
+/// Tells filters where programs lie, if they ask.
+fn note<'a>(tables: Option<&Tables>, programs: impl IntoIterator<Item = &'a Program>) {
+    if let Some(Err(error)) = tables.map(|it| it.add(programs)) {
+        tracing::debug!(%error, "tables of programs");
     }
 }
 

@@ -346,12 +346,13 @@ impl Synth {
         self.user(RecordKind::FINISHED_INIT, UserRecord::FinishedInit);
     }
 
-    /// How many samples of the event `id` the kernel had no room for.
-    pub(super) fn lost_samples(&mut self, lost: u64, layout: SampleIdLayout, id: u64) {
+    /// How many samples of the event `id` the kernel had no room for, or with `bits`,
+    /// [`misc::LOST_SAMPLES_BPF`], a filter dropped.
+    pub(super) fn lost_samples(&mut self, lost: u64, layout: SampleIdLayout, id: u64, bits: u16) {
         let mut trailer = Vec::new();
         layout.encode(&SampleId { id: Some(id), ..SampleId::default() }, &mut trailer);
         let record = Record::LostSamples { lost };
-        let done = record.encode(RecordKind::LOST_SAMPLES, 0, &trailer, &mut self.bytes);
+        let done = record.encode(RecordKind::LOST_SAMPLES, bits, &trailer, &mut self.bytes);
         self.n_too_long += u64::from(done.is_err());
     }
 

@@ -175,8 +175,9 @@ pub(super) fn request(
         (_, true) => Start::WhenToldLater,
     };
     let mut events: Vec<Event> = match &config.events {
-        Events::Default { cgroup } => {
-            vec![Event { cgroup: cgroup.clone(), ..events::default_event() }]
+        Events::Default { cgroup, filters } => {
+            let (cgroup, filters) = (cgroup.clone(), filters.clone());
+            vec![Event { cgroup, filters, ..events::default_event() }]
         }
         Events::Named(events) => events.clone(),
     };

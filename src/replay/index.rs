@@ -303,6 +303,8 @@ impl Pass<'_> {
             Record::Lost { lost, .. } => {
                 self.index.anomalies.lost = self.index.anomalies.lost.saturating_add(lost);
             }
+            // Nobody lost what a filter was to drop.
+            Record::LostSamples { .. } if raw.header.misc & misc::LOST_SAMPLES_BPF != 0 => {}
             Record::LostSamples { lost } => {
                 let total = &mut self.index.anomalies.lost_samples;
                 *total = total.saturating_add(lost);

@@ -238,7 +238,7 @@ fn a_program_that_lives_for_a_moment_is_saved_with_its_metadata() {
     }
     let _few = FEW_LOADS.lock();
     let cpus = bpfperf::host::cpus::online().unwrap();
-    let sideband = Sideband::start(&cpus).unwrap();
+    let sideband = Sideband::start(&cpus, None).unwrap();
     // The program does not read its metadata, so its loader binds the map after the load.
     let source = format!("META(char, owner)[] = \"team-net\";\n{LONG_NAMES}");
     let id = thread::spawn(move || {
@@ -266,7 +266,7 @@ fn what_is_in_the_rings_at_the_end_is_still_read() {
     }
     let _few = FEW_LOADS.lock();
     let cpus = bpfperf::host::cpus::online().unwrap();
-    let sideband = Sideband::start(&cpus).unwrap();
+    let sideband = Sideband::start(&cpus, None).unwrap();
     let loaded: Vec<_> = (0..20).map(|_| load_nameless()).collect();
     let outcome = sideband.stop();
     assert!(loaded.iter().all(|(_, id)| outcome.programs.get(*id).is_some()));

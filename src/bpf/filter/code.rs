@@ -287,10 +287,6 @@ impl Code<'_> {
             Term::MemHops => bits(Field::DataSource, 43, 3),
             Term::Uid => Ok(Source::Helper { helper: Helper::UidGid, is_upper_half: false }),
             Term::Gid => Ok(Source::Helper { helper: Helper::UidGid, is_upper_half: true }),
-            // As it is in the file, if it is there.
-            Term::Cgroup if self.given.sample_type.contains(SampleType::CGROUP) => {
-                whole(Field::Cgroup)
-            }
             Term::Cgroup => Ok(Source::CgroupId),
         }
     }

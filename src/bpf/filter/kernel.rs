@@ -27,12 +27,11 @@ pub(super) enum Field {
     PhysAddr,
     CodePageSize,
     DataPageSize,
-    Cgroup,
     CallChain,
 }
 
 /// Where the fields of a sample are.
-const PATHS: [(Field, &[&[u8]]); 15] = [
+const PATHS: [(Field, &[&[u8]]); 14] = [
     (Field::Ip, &[b"ip"]),
     (Field::Id, &[b"id"]),
     (Field::Pid, &[b"tid_entry", b"pid"]),
@@ -46,7 +45,6 @@ const PATHS: [(Field, &[&[u8]]); 15] = [
     (Field::PhysAddr, &[b"phys_addr"]),
     (Field::CodePageSize, &[b"code_page_size"]),
     (Field::DataPageSize, &[b"data_page_size"]),
-    (Field::Cgroup, &[b"cgroup"]),
     (Field::CallChain, &[b"callchain"]),
 ];
 
@@ -169,7 +167,6 @@ pub(super) mod tests {
             (Field::Weight, 104),
             (Field::DataSource, 112),
             (Field::Transaction, 120),
-            (Field::Cgroup, 176),
             (Field::Addr, 184),
             (Field::PhysAddr, 192),
             (Field::DataPageSize, 200),

@@ -70,7 +70,10 @@ pub enum Error {
     },
     /// The kernel does not say where programs lie.
     #[error("where BPF programs lie is not known, so that a filter cannot ask for `bpf_prog`")]
-    Programs(#[source] io::Error),
+    Programs(#[source] crate::bpf::Error),
+    /// The kernel keeps where programs lie to itself.
+    #[error("the kernel hides where BPF programs lie, so that a filter cannot ask for `bpf_prog`")]
+    ProgramsHidden,
     /// It is longer than its jumps can reach.
     #[error("the filter has too many terms for one program")]
     TooLong,
@@ -106,12 +109,7 @@ impl Loader {
         sample_type: SampleType,
         kind: ProgramKind,
     ) -> Result<Filter, Error> {
-        let choices = choices(expr);
-        if !choices.is_empty() && self.tables.n_programs() == 0 {
-            let why = "the kernel lists no BPF programs, or hides their addresses";
-            return Err(Error::Programs(io::Error::other(why)));
-        }
-        let tables = self.tables.maps(&choices).map_err(Error::Map)?;
+        let tables = self.tables.maps(&choices(expr)).map_err(Error::Map)?;
         let dropped = map(MapType::PercpuArray, "bpfperf_drops", 8, 1).map_err(Error::Map)?;
         let given = Given {
             kernel: &self.kernel,

@@ -88,11 +88,6 @@ impl Tables {
         inner.write()?;
         Ok(inner.tables.iter().map(Table::maps).collect())
     }
-
-    /// How many programs are known.
-    pub(super) fn n_programs(&self) -> usize {
-        self.lock().names.len()
-    }
 }
 
 impl Inner {

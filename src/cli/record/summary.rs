@@ -43,7 +43,7 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
     let samples = counted(tally.samples);
     let megabytes = megabytes(summary.bytes);
     let seconds = summary.elapsed.as_secs_f64();
-    let lost = and_lost(lost);
+    let lost = Without { lost, filtered: tally.filtered }.told();
     let missed = bpf_missed(summary.bpf.skipped.n_vanished);
     if summary.n_parts != 0 {
         let files = if summary.n_parts == 1 { "file" } else { "files" };
@@ -74,9 +74,9 @@ fn verdict(verdict: &Verdict) -> Option<String> {
 }
 
 /// Tells of one file of several.
-pub(super) fn tell_part(path: &Path, bytes: u64, samples: u64, lost: u64) {
+pub(super) fn tell_part(path: &Path, bytes: u64, samples: u64, without: Without) {
     let (megabytes, name) = (megabytes(bytes), path.display());
-    let (samples, lost) = (counted(samples), and_lost(lost));
+    let (samples, lost) = (counted(samples), without.told());
     message::say(&format!("[ bpfperf record: Wrote {megabytes:.3} MB {name} ({samples}{lost}) ]"));
 }
 
@@ -88,8 +88,23 @@ fn counted(samples: u64) -> String {
     }
 }
 
-fn and_lost(lost: u64) -> String {
-    if lost == 0 { String::new() } else { format!(", {lost} lost") }
+/// The samples that are not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Without {
+    /// For want of room.
+    pub(super) lost: u64,
+    /// As a filter was told to.
+    pub(super) filtered: u64,
+}
+
+impl Without {
+    fn told(self) -> String {
+        let Self { lost, filtered } = self;
+        let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+        let filtered =
+            if filtered == 0 { String::new() } else { format!(", {filtered} dropped by filters") };
+        lost + &filtered
+    }
 }
 
 fn megabytes(bytes: u64) -> f64 {
