@@ -1,14 +1,18 @@
 //! Programs from their source.
 
+use std::path::Path;
+use std::path::PathBuf;
+
 use libbpf_rs::ObjectBuilder;
 
 use crate::stage::Need;
+use crate::stage::example;
 use crate::stage::may_run;
 use crate::stage::object;
 use crate::stage::object_with;
 
 /// The programs of an object, sorted, if libbpf can open it; its complaint is its own.
-fn programs(path: &std::path::Path) -> Option<Vec<String>> {
+fn programs(path: &Path) -> Option<Vec<String>> {
     let object = ObjectBuilder::default().open_file(path).ok()?;
     let mut names: Vec<String> =
         object.progs().map(|it| it.name().to_string_lossy().into_owned()).collect();
@@ -28,6 +32,9 @@ fn the_objects_that_tests_play_with_are_what_they_say() {
     assert_eq!(open("unknown_section"), names(&["on_moon"]));
     assert_eq!(open("settings"), names(&["on_clock"]));
     assert_eq!(open("refused"), names(&["unchecked"]));
+    assert_eq!(open("exits"), names(&["exits"]));
+    assert_eq!(programs(&example("slow_reads")), names(&["read_begins", "slow_read"]));
+    assert_eq!(programs(&example("run_queue")), names(&["switches", "wakes", "wakes_first"]));
     let foreign = object_with("kinds", &["-target", "bpfeb"], scratch.path());
     assert_eq!(std::fs::read(&foreign).unwrap().get(5), Some(&2), "the byte order in an ELF");
 }
@@ -38,10 +45,11 @@ fn the_kernel_takes_the_objects_of_tests_that_are_sound() {
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
-    let load = |name| {
-        ObjectBuilder::default().open_file(object(name, scratch.path())).unwrap().load().is_ok()
-    };
-    assert!(load("kinds"));
-    assert!(load("settings"));
-    assert!(!load("refused"));
+    let load = |path: PathBuf| ObjectBuilder::default().open_file(path).unwrap().load().is_ok();
+    assert!(load(object("kinds", scratch.path())));
+    assert!(load(object("settings", scratch.path())));
+    assert!(load(object("exits", scratch.path())));
+    assert!(load(example("slow_reads")));
+    assert!(load(example("run_queue")));
+    assert!(!load(object("refused", scratch.path())));
 }

@@ -60,6 +60,11 @@ pub(crate) fn demo_path() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bpfperf")).with_file_name("examples").join("demo")
 }
 
+/// The object of the example `bpf/NAME.bpf.c`.
+pub(crate) fn example(name: &str) -> PathBuf {
+    Path::new(env!("OUT_DIR")).join(name).with_extension("bpf.o")
+}
+
 /// The object of `tests/bpf/NAME.bpf.c`, `NAME.bpf.o`, compiled with clang for the scratch folder.
 #[track_caller]
 pub(crate) fn object(name: &str, scratch: &Path) -> PathBuf {
