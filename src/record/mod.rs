@@ -164,6 +164,17 @@ pub enum Error {
         #[source]
         source: bpf::objects::Error,
     },
+    /// A map takes no event for programs to write into.
+    #[error("cannot let BPF programs write through `{map}` on CPU {cpu}")]
+    Wire {
+        /// The map.
+        map: String,
+        /// The CPU.
+        cpu: Cpu,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A filter was refused.
     #[error("cannot filter event `{event}` with `{filter}`")]
     Filter {

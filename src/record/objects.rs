@@ -8,6 +8,7 @@ use nix::errno::Errno;
 
 use crate::bpf::objects;
 use crate::bpf::objects::Object;
+use crate::bpf::objects::OutputKind;
 use crate::bpf::objects::program_id;
 use crate::events;
 use crate::events::Event;
@@ -19,6 +20,7 @@ use crate::host::files;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::sys::Refused;
+use crate::sys::message_ring::MessageRing;
 use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::Target;
 use crate::units::Tid;
@@ -26,6 +28,11 @@ use crate::units::Tid;
 use super::Error;
 use super::note::Note;
 use super::open::Opened;
+use super::outputs::Form;
+use super::outputs::Outputs;
+use super::outputs::Through;
+use super::plan::Role;
+use super::rings;
 
 /// Who looks into object files.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +103,53 @@ impl Objects {
 
     fn find(&self, of: &OfObject) -> Option<&Object> {
         self.loaded.iter().find(|it| is_one(&it.by, of)).map(|it| &it.object)
+    }
+
+    /// How the samples of a part of an object come; `None` if its programs write none there.
+    pub(super) fn through(&self, of: &OfObject) -> Option<Through> {
+        let map = of.output.as_ref()?;
+        let outputs = self.find(of)?.outputs();
+        let output = outputs.iter().find(|it| it.map == *map)?;
+        Some(match output.kind {
+            OutputKind::PerfEventArray => Through::Events,
+            OutputKind::RingBuf => Through::Messages,
+        })
+    }
+
+    /// Lets programs write into the events that are open for it, and `outputs` read the messages that
+    /// they write; times are on the clock of this number.
+    pub(super) fn wire(
+        &self,
+        opened: &[Opened<EventFd>],
+        outputs: &mut Outputs,
+        clock: i32,
+    ) -> Result<(), Error> {
+        let written = opened.iter().filter(|it| it.role == Role::Output);
+        for (post, event) in written.enumerate() {
+            let Some(of) = &event.object else { continue };
+            let (Some(object), Some(map)) = (self.find(of), &of.output) else { continue };
+            match self.through(of) {
+                Some(Through::Events) => {
+                    for (target, fd) in &event.instances {
+                        let Some(cpu) = rings::cpu_of(*target) else { continue };
+                        object.wire(map, cpu, fd).map_err(|source| Error::Wire {
+                            map: map.clone(),
+                            cpu,
+                            source: Box::new(source),
+                        })?;
+                    }
+                }
+                Some(Through::Messages) => {
+                    let Some((fd, len)) = object.message_ring(map) else { continue };
+                    let Some((_, first)) = event.instances.first() else { continue };
+                    let ring = MessageRing::map(fd, usize::try_from(len).unwrap_or(0))?;
+                    let form = Form { fields: event.attr.sample_type, id: first.id()? };
+                    outputs.add_messages(post, ring, form, clock);
+                }
+                Some(Through::Nothing) | None => {}
+            }
+        }
+        Ok(())
     }
 
     /// Gives each event its program, and attaches those that no event has.

@@ -41,6 +41,7 @@ use super::config::Keep;
 use super::config::Rate;
 use super::config::RingPer;
 use super::outputs::OutputEvent;
+use super::outputs::Through;
 use super::rings;
 
 /// What the plan depends on, of all that was asked for.
@@ -214,9 +215,16 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         Watch::Threads(_) => &request.online,
     };
     for event in &request.outputs {
-        let targets = watched.iter().copied().map(perf_event::Target::Cpu).collect();
-        let attr = output(event, common, request);
-        plan.push(Planned { name: event.name.clone(), ..alone(Role::Output, attr, targets) });
+        // One that nobody writes into has an id, and that is all.
+        let n_cpus = if event.through == Through::Events { watched.len() } else { 1 };
+        let cpus = watched.iter().copied().take(n_cpus);
+        let targets = cpus.map(perf_event::Target::Cpu).collect();
+        plan.push(Planned {
+            name: event.name.clone(),
+            cgroup: event.cgroup.clone(),
+            object: event.object.clone(),
+            ..alone(Role::Output, output(event, common, request), targets)
+        });
     }
     if let Some(first) = plan.first_mut().filter(|_| !is_cpus && !has_tasks) {
         first.attr.flags |= of_tasks;
@@ -427,6 +435,8 @@ fn output(event: &OutputEvent, common: SampleType, request: &Request) -> Attr {
         ..Attr::default()
     };
     let method = match event.call_graph {
+        // A message comes without.
+        _ if event.through == Through::Messages => CallChains::None,
         // A software event has no record of branches.
         CallChains::Lbr => CallChains::FramePointers,
         method => method,
@@ -434,7 +444,7 @@ fn output(event: &OutputEvent, common: SampleType, request: &Request) -> Attr {
     call_chains(method, &mut attr);
     if attr.sample_type.contains(SampleType::CALLCHAIN) {
         attr.flags |= request.contents.no_chains;
-        attr.sample_max_stack = request.contents.max_stack;
+        attr.sample_max_stack = event.max_stack;
     }
     attr
 }

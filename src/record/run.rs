@@ -111,10 +111,11 @@ impl Session<'_> {
             let found = self.surroundings.as_ref().map(Surroundings::poll_at);
             let triggers = self.triggers.poll_at();
             let drainers = self.drainers.as_ref().map(Drainers::poll_at);
+            let (output_rings, messages) = self.outputs.wait_at();
             let others = control.into_iter().chain(found).chain(drainers).chain(triggers);
-            let others: Vec<_> = others.collect();
+            let others: Vec<_> = others.chain(messages).collect();
             let (signals, opened) = (&self.signals, &self.opened);
-            let mut rings: Vec<_> = self.rings.iter_mut().chain(self.outputs.rings_mut()).collect();
+            let mut rings: Vec<_> = self.rings.iter_mut().chain(output_rings).collect();
             let waited = watch::wait(signals, opened, &mut rings, &mut watched, &others, until);
             if let Err(refused) = waited {
                 tracing::debug!(%refused, "wait");
@@ -139,7 +140,8 @@ impl Session<'_> {
     }
 
     /// Turns sampling on or off, of the event `name` or of all.
-    fn turn(&self, sampling: Sampling, name: Option<&str>) {
+    fn turn(&mut self, sampling: Sampling, name: Option<&str>) {
+        self.outputs.turn(sampling, name);
         let is_meant =
             |it: &&Opened<EventFd>| it.role.samples() && name.is_none_or(|name| it.name == name);
         for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {

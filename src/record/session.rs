@@ -53,6 +53,7 @@ use super::config::Keep;
 use super::config::OutputOf;
 use super::config::RingPer;
 use super::control::Control;
+use super::control::Sampling;
 use super::describe;
 use super::describe::Sent;
 use super::directory;
@@ -69,9 +70,11 @@ use super::objects::Objects;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
+use super::outputs;
 use super::outputs::Latest;
 use super::outputs::Outputs;
 use super::outputs::Tasks;
+use super::outputs::Through;
 use super::parts::Finished;
 use super::plan;
 use super::plan::Request;
@@ -146,15 +149,21 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
 
     let mut who = who::find(config, held.as_ref(), &online, &mut notes)?;
     let watched = std::mem::replace(&mut who.watched, Watched::nobody());
-    let request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
+    let mut request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
     let mut objects = Objects::load(&request.events)?;
+    outputs::take_events(&mut request, |of| objects.through(of));
+    if request.outputs.iter().any(|it| it.through == Through::Messages) {
+        // Messages have their times from us, who cannot read the kernel's own clock.
+        request.clock.get_or_insert(libc::CLOCK_MONOTONIC);
+    }
     let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
     let Rings { forward, latest, outputs } = rings;
+    let mut outputs = outputs_of(config, &request, &opened, outputs)?;
+    objects.wire(&opened, &mut outputs, request.clock.unwrap_or(libc::CLOCK_MONOTONIC))?;
     objects.attach(&opened, &mut notes)?;
     let sample_filters = SampleFilters::load(&opened)?;
     let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role.samples()).any(is_in_kernel);
-    let outputs = outputs_of(config, &request, &opened, outputs)?;
     let groups = describe::groups(&opened);
     let follows = config.bpf == FollowBpf::Yes
         && samples_kernel
@@ -226,7 +235,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     session.facts = facts::gather();
     session.facts.extend(config.compression.map(describe::compression));
     session.facts.extend(groups);
-    session.facts.extend(config.clock.and_then(clock::features).into_iter().flatten());
+    session.facts.extend(session.request.clock.and_then(clock::features).into_iter().flatten());
     session.facts.extend(directory.is_some().then_some(Feature::DirFormat(directory::VERSION)));
     session.drain_early();
     if follows {
@@ -519,6 +528,7 @@ impl Session<'_> {
 
     fn enable(&mut self) -> Result<(), Error> {
         self.started = Instant::now();
+        self.outputs.turn(Sampling::On, None);
         for event in self.opened.iter().filter(|it| rings::waits(it)) {
             for (_, fd) in &event.instances {
                 fd.enable()?;

@@ -171,6 +171,12 @@ impl Object {
         found.update(&cpu.0.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
     }
 
+    /// The descriptor of a ring of messages, and how many bytes it holds.
+    pub fn message_ring(&self, map: &str) -> Option<(OwnedFd, u32)> {
+        let found = self.loaded.maps().find(|it| it.name() == map)?;
+        Some((found.as_fd().try_clone_to_owned().ok()?, found.max_entries()))
+    }
+
     /// The object, for whoever reads its maps.
     pub fn maps(&self) -> impl Iterator<Item = libbpf_rs::Map<'_>> {
         self.loaded.maps()

@@ -247,8 +247,12 @@ mod tests {
 
     #[test]
     fn what_was_written_of_other_tasks_is_told_by_event() {
-        let tally =
-            |event: &str, of_others| OutputTally { event: event.to_owned(), kept: 7, of_others };
+        let tally = |event: &str, of_others| OutputTally {
+            event: event.to_owned(),
+            kept: 7,
+            of_others,
+            too_long: 0,
+        };
         let lines = of_others(&[tally("a", 0), tally("b", 1)]);
         let want = "[ bpfperf record: `b` wrote 1 sample of other tasks, which are left out; \
                     `--all-output` keeps them ]";

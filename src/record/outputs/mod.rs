@@ -12,22 +12,34 @@
 //! not on the CPU, and `copy_process()` in `kernel/fork.c`.
 
 mod latest;
+mod messages;
+mod of_objects;
 mod sieve;
 mod tasks;
 
 use std::io::IoSlice;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use crate::events::CallChains;
+use crate::events::OfObject;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::SampleType;
+use crate::sys::message_ring::MessageRing;
 
 pub(super) use latest::Latest;
+pub(super) use messages::Form;
+use messages::Messages;
+use messages::Taken;
+pub(super) use of_objects::take_events;
 pub(super) use sieve::SamplePlaces;
 pub(super) use sieve::Sieve;
 pub(super) use sieve::Sifted;
 pub(super) use tasks::Tasks;
 
+use super::control::Sampling;
 use super::hop;
 use super::hop::Places;
 use super::hop::Tally;
@@ -45,10 +57,29 @@ pub(super) struct OutputEvent {
     pub(super) name: String,
     /// What its samples know of their callers.
     pub(super) call_graph: CallChains,
+    /// The most frames of these; 0 for the kernel's own limit.
+    pub(super) max_stack: u16,
     /// Further fields of its samples, beside those that all events have.
     pub(super) fields: SampleType,
+    /// The folder of the cgroup whose tasks alone they are of.
+    pub(super) cgroup: Option<PathBuf>,
+    /// How they come.
+    pub(super) through: Through,
     /// What becomes of them.
     pub(super) sieve: Sieve,
+    /// The part of a BPF object that it is.
+    pub(super) object: Option<OfObject>,
+}
+
+/// How the samples of an output event come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Through {
+    /// Through rings of events, one a CPU.
+    Events,
+    /// Through a ring of messages, which is read here: the event is there for its name and id.
+    Messages,
+    /// Not at all: its program writes elsewhere, if anywhere.
+    Nothing,
 }
 
 /// What came of an output event.
@@ -60,6 +91,8 @@ pub struct OutputTally {
     pub kept: u64,
     /// The samples of others, which are in no file.
     pub of_others: u64,
+    /// The messages that are longer than a record can be, which are in no file either.
+    pub too_long: u64,
 }
 
 /// An event, what becomes of its samples, and what came.
@@ -76,6 +109,8 @@ pub(super) struct Outputs<R = CpuRing> {
     posts: Vec<Post>,
     /// The rings, each with the place of its event in `posts`.
     rings: Vec<(usize, R)>,
+    /// The rings of messages, each with the place of its event in `posts`.
+    messages: Vec<(usize, Messages)>,
     tasks: Tasks,
     /// The samples that are kept, where only the latest are.
     latest: Option<Latest>,
@@ -89,6 +124,7 @@ impl<R> Default for Outputs<R> {
         Self {
             posts: Vec::new(),
             rings: Vec::new(),
+            messages: Vec::new(),
             tasks: Tasks::default(),
             latest: None,
             copied: Vec::new(),
@@ -120,9 +156,28 @@ impl Outputs {
         Self { posts, rings, tasks, latest, ..Self::default() }
     }
 
-    /// The rings, to wait at.
-    pub(super) fn rings_mut(&mut self) -> impl Iterator<Item = &mut CpuRing> {
-        self.rings.iter_mut().map(|(_, ring)| ring)
+    /// Adds the ring of messages of the output event at `post`, whose times are on the clock of this
+    /// number.
+    pub(super) fn add_messages(&mut self, post: usize, ring: MessageRing, form: Form, clock: i32) {
+        self.messages.push((post, Messages::new(ring, form, clock)));
+    }
+
+    /// Turns on or off what the kernel does not: the messages of the event `name`, or of all.
+    pub(super) fn turn(&mut self, sampling: Sampling, name: Option<&str>) {
+        for (post, messages) in &mut self.messages {
+            let event = self.posts.get(*post).map(|it| &*it.tally.event);
+            if name.is_none() || name == event {
+                messages.turn(sampling);
+            }
+        }
+    }
+
+    /// What to wait at: rings, and what has something to read when there are messages.
+    pub(super) fn wait_at(
+        &mut self,
+    ) -> (impl Iterator<Item = &mut CpuRing>, impl Iterator<Item = BorrowedFd<'_>>) {
+        let rings = self.rings.iter_mut().map(|(_, ring)| ring);
+        (rings, self.messages.iter().map(|(_, it)| it.ring().as_fd()))
     }
 }
 
@@ -148,6 +203,7 @@ impl<R: Source> Outputs<R> {
         mark: &[u8],
     ) -> usize {
         self.copy();
+        self.take_messages();
         let mut news = Vec::new();
         let mut n_bytes = pump::take(rings, sink, tally, places, &mut news);
         if !self.posts.is_empty() {
@@ -185,6 +241,16 @@ impl<R: Source> Outputs<R> {
                 self.copied.push((*post, [first, second].concat()));
                 ring.consume(len);
             }
+        }
+    }
+
+    /// Takes what came by messages, which are everyone's.
+    fn take_messages(&mut self) {
+        for (at, messages) in &mut self.messages {
+            let Some(post) = self.posts.get_mut(*at) else { continue };
+            let Taken { n_taken, n_too_long } = messages.take(&mut self.sifted);
+            post.tally.kept += n_taken;
+            post.tally.too_long += n_too_long;
         }
     }
 

@@ -8,11 +8,8 @@ use crate::units::Tid;
 use super::tasks::Tasks;
 
 /// How the samples of an event are treated before they come into the file.
-#[cfg_attr(not(test), expect(dead_code, reason = "no program writes into events yet"))]
 #[derive(Clone, Debug)]
 pub(in crate::record) enum Sieve {
-    /// All are kept as they are.
-    All,
     /// Those are kept that a task of the target has written.
     OfTarget,
 }
@@ -37,16 +34,15 @@ impl Sieve {
         out: &mut Vec<u8>,
     ) -> Sifted {
         match self {
-            Self::All => {}
             Self::OfTarget => {
                 let is_ours = places.task_of(sample).is_some_and(|(tid, at)| tasks.have(tid, at));
                 if !is_ours {
                     return Sifted::OfOthers;
                 }
+                out.extend_from_slice(sample);
+                Sifted::Kept
             }
         }
-        out.extend_from_slice(sample);
-        Sifted::Kept
     }
 }
 
@@ -111,15 +107,16 @@ mod tests {
 
     #[test]
     fn what_other_tasks_write_is_left_out_if_it_is_to_be() {
-        let tasks = Tasks::named([Tid(8)], true);
+        let ours = Tasks::named([Tid(8)], true);
         let mut out = Vec::new();
-        let mut sift =
-            |mut sieve: Sieve, sample: &[u8]| sieve.sift(sample, places(FIELDS), &tasks, &mut out);
-        assert_eq!(sift(Sieve::OfTarget, &sample(8, 500)), Sifted::Kept);
-        assert_eq!(sift(Sieve::OfTarget, &sample(9, 600)), Sifted::OfOthers);
+        let mut sift = |tasks: &Tasks, sample: &[u8]| {
+            Sieve::OfTarget.sift(sample, places(FIELDS), tasks, &mut out)
+        };
+        assert_eq!(sift(&ours, &sample(8, 500)), Sifted::Kept);
+        assert_eq!(sift(&ours, &sample(9, 600)), Sifted::OfOthers);
         // One that is cut is nobody's.
-        assert_eq!(sift(Sieve::OfTarget, &sample(8, 700)[..39]), Sifted::OfOthers);
-        assert_eq!(sift(Sieve::All, &sample(9, 800)), Sifted::Kept);
+        assert_eq!(sift(&ours, &sample(8, 700)[..39]), Sifted::OfOthers);
+        assert_eq!(sift(&Tasks::Everyone, &sample(9, 800)), Sifted::Kept);
         assert_eq!(out, [sample(8, 500), sample(9, 800)].concat());
     }
 }

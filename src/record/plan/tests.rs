@@ -64,8 +64,12 @@ fn written(name: &str) -> OutputEvent {
     OutputEvent {
         name: name.to_owned(),
         call_graph: CallChains::FramePointers,
+        max_stack: 0,
         fields: SampleType::empty(),
+        cgroup: None,
+        through: Through::Events,
         sieve: Sieve::OfTarget,
+        object: None,
     }
 }
 
