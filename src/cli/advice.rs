@@ -4,12 +4,14 @@ use std::io;
 
 use nix::errno::Errno;
 
+use crate::bpf::filter;
 use crate::bpf::objects;
 use crate::events;
 use crate::host::privilege::Capability;
 use crate::host::privilege::Privilege;
 use crate::host::settings::Settings;
 use crate::perfdata::SampleType;
+use crate::sys::bpf_load::NotLoaded;
 use crate::sys::perf_event::OpenError;
 use crate::sys::perf_event::Remedy;
 use crate::sys::perf_event::Target;
@@ -242,6 +244,35 @@ pub(super) fn on_rings(
         "{asked} KiB were asked for, and `kernel.perf_event_mlock_kb` allows {allowed} KiB a CPU \
          beside `ulimit -l`; make `-m` smaller, or leave it out"
     ))
+}
+
+/// What to do about a filter of samples that could not be had, if there is something.
+pub(super) fn on_sample_filter(error: &filter::Error) -> Option<String> {
+    match error {
+        filter::Error::Lacks { term, needs } => {
+            let options = [
+                (SampleType::ADDR | SampleType::DATA_SRC, "-d"),
+                (SampleType::PHYS_ADDR, "--phys-data"),
+                (SampleType::WEIGHT_STRUCT, "-W"),
+                (SampleType::TRANSACTION, "--transaction"),
+                (SampleType::CODE_PAGE_SIZE, "--code-page-size"),
+                (SampleType::DATA_PAGE_SIZE, "--data-page-size"),
+                (SampleType::IDENTIFIER, "--sample-identifier"),
+            ];
+            let option = options.iter().find(|it| it.0.intersects(*needs)).map(|it| it.1);
+            Some(match option {
+                Some(option) => format!("`{option}` adds `{term}` to the samples"),
+                None => "leave `time=0` out of the event's terms".to_owned(),
+            })
+        }
+        filter::Error::NotLoaded(NotLoaded { errno: Errno::EPERM | Errno::EACCES, .. }) => Some(
+            "a filter is a BPF program: run as root, or with CAP_BPF and CAP_PERFMON".to_owned(),
+        ),
+        filter::Error::ProgramsHidden => {
+            Some("set `kernel.kptr_restrict` to 0 or 1, and run with CAP_SYSLOG".to_owned())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod rate_options;
 mod summary;
 mod target_options;
 mod told;
+mod user_filter;
 
 use std::ffi::CString;
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use nix::errno::Errno;
 
 use crate::events;
+use crate::host::privilege::Privilege;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::record;
@@ -253,6 +255,7 @@ fn not_recorded(
             let text = "leave out `--threads`, or keep everyone's by `--all-output`";
             Some(text.to_owned())
         }
+        record::Error::SampleFilter { source, .. } => advice::on_sample_filter(source),
         record::Error::Priority(_) => {
             let text = "`-r` needs CAP_SYS_NICE, or a limit by `ulimit -r`; or leave it out";
             Some(text.to_owned())
@@ -293,6 +296,12 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         return Err(failure.hint(advice::on_latency()));
     }
     let mut events = args.events.events(&target)?;
+    // `--latency` is about tasks.
+    let target = if args.target.is_plain() && !args.sample.latency {
+        user_filter::take(target, &mut events, Privilege::own())
+    } else {
+        target
+    };
     if let (true, Events::Named(events)) = (args.group, &mut events) {
         events::group(events);
     }
@@ -389,7 +398,7 @@ mod tests {
     }
 
     /// The options of perf 6.1 and 7.3 that there is nothing for.
-    const LEFT_OUT: [&str; 3] = ["off-cpu", "off-cpu-thresh", "setup-filter"];
+    const LEFT_OUT: [&str; 2] = ["off-cpu", "off-cpu-thresh"];
 
     #[test]
     fn each_option_of_perfs_is_known_or_listed() {

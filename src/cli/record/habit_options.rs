@@ -48,6 +48,8 @@ pub(super) struct HabitOptions {
     snapshot: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "")]
     aux_sample: Option<String>,
+    #[arg(long, hide = true, value_name = "pin|unpin")]
+    setup_filter: Option<String>,
     #[arg(long, hide = true)]
     clang_path: Option<String>,
     #[arg(long, hide = true)]
@@ -63,6 +65,11 @@ impl HabitOptions {
             (self.kcore, "--kcore", "the kernel's code is not copied"),
             (self.snapshot.is_some(), "--snapshot", aux),
             (self.aux_sample.is_some(), "--aux-sample", aux),
+            (
+                self.setup_filter.is_some(),
+                "--setup-filter",
+                "whoever records loads a filter of their own, and none is pinned for others",
+            ),
             (self.clang_path.is_some(), "--clang-path", sources),
             (self.clang_opt.is_some(), "--clang-opt", sources),
         ];

@@ -27,7 +27,10 @@ pub(super) struct TargetOptions {
     /// Record these threads.
     #[arg(short = 't', long, value_name = "TIDS", value_delimiter = ',')]
     tid: Vec<i32>,
-    /// Record the threads that this user has when the recording begins, and what they start.
+    /// Record what this user's threads do, wherever they run.
+    ///
+    /// By a filter of all samples, where that is allowed. Of tracepoints, and without privileges, it is
+    /// the threads that the user has when the recording begins, and what they start.
     #[arg(short = 'u', long, value_name = "UID|NAME", value_parser = user)]
     uid: Option<UserId>,
     /// Give each thread a ring of its own, wherever it runs; what it starts is left out.
@@ -86,6 +89,11 @@ impl TargetOptions {
             overridden.push("recording CPUs overrides `--per-thread`".to_owned());
         }
         Ok(target)
+    }
+
+    /// Whether nothing is said of rings and children, which CPUs have no use for.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.per_thread && !self.no_inherit
     }
 
     /// What has a ring of its own.
