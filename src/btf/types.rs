@@ -155,6 +155,18 @@ pub(super) mod kind {
     pub(in crate::btf) const ENUM64: u32 = 19;
 }
 
+/// A type as it lies there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RawType {
+    pub(super) name: u32,
+    pub(super) info: u32,
+    /// The size, or another type's id, as the kind has it.
+    pub(super) word: u32,
+    pub(super) kind: u32,
+    /// What follows, in words.
+    pub(super) rest: Vec<u32>,
+}
+
 impl Btf {
     /// Indexes the raw form of a BTF object, in the byte order that its magic number shows.
     ///
@@ -324,6 +336,16 @@ impl Btf {
         let at = element(values, idx, 12)?;
         let value = u64::from(self.u32(at + 4)?) | u64::from(self.u32(at + 8)?) << 32;
         Some((self.u32(at)?, value))
+    }
+
+    /// The type `type_id` as it lies there.
+    pub(super) fn raw(&self, type_id: u32) -> Option<RawType> {
+        let idx = usize::try_from(type_id.checked_sub(1)?).ok()?;
+        let at = *self.types.get(idx)?;
+        let (name, info, word) = (self.u32(at)?, self.u32(at + 4)?, self.u32(at + 8)?);
+        let n_words = (type_len(info)? - TYPE_LEN) / 4;
+        let rest = (0..n_words).map(|n| self.u32(at + TYPE_LEN + 4 * n)).collect::<Option<_>>()?;
+        Some(RawType { name, info, word, kind: parts(info).0, rest })
     }
 
     pub(super) fn order(&self) -> ByteOrder {

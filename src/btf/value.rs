@@ -9,6 +9,7 @@ use std::fmt::Write;
 use super::Btf;
 use super::types::ByteOrder;
 use super::types::Encoding;
+use super::types::Member;
 use super::types::Type;
 
 /// How deep structs and arrays may nest.
@@ -26,6 +27,41 @@ impl Btf {
         let mut text = printer.text;
         cut(&mut text, max_len);
         Some(text)
+    }
+
+    /// The same, but the members of a struct as `pid=7 comm="sh"`, and what they hold as it is there.
+    pub fn print_members(&self, type_id: u32, data: &[u8], max_len: usize) -> Option<String> {
+        let (_, found) = self.strip(type_id)?;
+        let (Type::Struct { count, members, has_bitfields, .. }
+        | Type::Union { count, members, has_bitfields, .. }) = found
+        else {
+            return self.print(type_id, data, max_len);
+        };
+        let data = data.get(..self.len_of(type_id)?)?;
+        let mut printer = Printer { btf: self, text: String::new(), max_len };
+        for idx in 0..count {
+            if !printer.has_room() {
+                break;
+            }
+            if idx > 0 {
+                printer.text.push(' ');
+            }
+            let member = self.member(members, idx, has_bitfields)?;
+            let name = self.string(member.name)?;
+            if !name.is_empty() {
+                printer.name(name);
+                printer.text.push('=');
+            }
+            printer.member(&member, data, MAX_DEPTH)?;
+        }
+        let mut text = printer.text;
+        cut(&mut text, max_len);
+        Some(text)
+    }
+
+    /// The length of a value of type `type_id`, in bytes.
+    pub fn len_of(&self, type_id: u32) -> Option<usize> {
+        self.value_len(type_id, MAX_DEPTH)
     }
 
     /// The length of a value of type `type_id`, in bytes.
@@ -187,20 +223,33 @@ impl Printer<'_> {
                 self.string(name);
                 self.text.push(':');
             }
-            if member.bits == 0 {
-                let at = usize::try_from(member.bit_offset / 8).ok()?;
-                self.value(member.type_id, data.get(at..)?, depth)?;
-            } else {
-                let (_, Type::Int { encoding, .. }) = self.btf.strip(member.type_id)? else {
-                    let value = self.bits(data, member.bit_offset, member.bits)?;
-                    self.push(format_args!("{value}"));
-                    continue;
-                };
-                self.int(self.bits(data, member.bit_offset, member.bits)?, member.bits, encoding);
-            }
+            self.member(&member, data, depth)?;
         }
         self.text.push('}');
         Some(())
+    }
+
+    /// What `member` holds of the struct in `data`.
+    fn member(&mut self, member: &Member, data: &[u8], depth: u32) -> Option<()> {
+        if member.bits == 0 {
+            let at = usize::try_from(member.bit_offset / 8).ok()?;
+            return self.value(member.type_id, data.get(at..)?, depth);
+        }
+        let value = self.bits(data, member.bit_offset, member.bits)?;
+        match self.btf.strip(member.type_id)? {
+            (_, Type::Int { encoding, .. }) => self.int(value, member.bits, encoding),
+            _ => self.push(format_args!("{value}")),
+        }
+        Some(())
+    }
+
+    /// A name as it is, if it is one; else as a string.
+    fn name(&mut self, name: &[u8]) {
+        let is_name = name.iter().all(|it| it.is_ascii_alphanumeric() || *it == b'_');
+        match std::str::from_utf8(name).ok().filter(|_| is_name) {
+            Some(name) => self.text.push_str(name),
+            None => self.string(name),
+        }
     }
 
     fn enumeration(&mut self, found: Type, data: &[u8]) -> Option<()> {
@@ -407,6 +456,26 @@ mod tests {
             b"\xfe\xff\xff\xffnm\0\0",
             r#"{"x":-2,"name":"nm"}"#,
         );
+    }
+
+    #[test]
+    fn members_print_as_a_line_and_what_they_hold_as_values() {
+        let mut btf = builder(ByteOrder::Little);
+        let name = btf.array(CHAR, 4);
+        let inner = btf.structure("", 4, &[("a", S32, 0)]);
+        let color = btf.enumeration("color", 4, 0, &[("RED", 1)]);
+        let members = [("x", S32, 0), ("name", name, 32), ("in", inner, 64), ("c", color, 96)];
+        let id = btf.structure("event", 16, &members);
+        let odd = btf.structure("odd", 4, &[("a b", S32, 0)]);
+        let btf = btf.build();
+        let data = b"\xfe\xff\xff\xffn m\0\x07\0\0\0\x01\0\0\0rest";
+        let want = r#"x=-2 name="n m" in={"a":7} c="RED""#;
+        assert_eq!(btf.print_members(id, data, 99).as_deref(), Some(want));
+        assert_eq!(btf.print_members(id, data, 9).as_deref(), Some("x=-2 n..."));
+        assert_eq!(btf.print_members(id, &data[..15], 99), None);
+        assert_eq!(btf.print_members(odd, data, 99).as_deref(), Some(r#""a b"=-2"#));
+        assert_eq!(btf.print_members(S32, data, 99).as_deref(), Some("-2"));
+        assert_eq!(btf.len_of(id), Some(16));
     }
 
     #[test]

@@ -20,11 +20,20 @@
 //! The payload of [`Message::Feature`] is a `u64` and bytes; that of every other kind is JSON, whose
 //! unknown members a reader passes over. `docs/private-records.md` is the reference.
 
+mod object;
+
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+pub use object::BpfObject;
+pub use object::ObjectMap;
+pub use object::ObjectOutput;
+pub use object::ObjectProgram;
+pub use object::ObjectValues;
+pub use object::ObjectVariable;
 
 use super::Cursor;
 use super::Endian;
@@ -67,6 +76,10 @@ pub enum Message {
     Runs(Runs),
     /// What the functions are called that programs call.
     Symbols(KernelSymbols),
+    /// A BPF object whose programs are events.
+    Object(BpfObject),
+    /// What such an object's programs have counted.
+    Values(ObjectValues),
     /// A kind that this version does not know.
     Unknown {
         /// Its number.
@@ -250,6 +263,8 @@ impl Message {
             Self::Tracepoint(_) => 4,
             Self::Runs(_) => 5,
             Self::Symbols(_) => 6,
+            Self::Object(_) => 7,
+            Self::Values(_) => 8,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -263,6 +278,8 @@ impl Message {
             Self::Tracepoint(it) => json(it),
             Self::Runs(it) => json(it),
             Self::Symbols(it) => json(it),
+            Self::Object(it) => json(it),
+            Self::Values(it) => json(it),
         }
     }
 
@@ -317,6 +334,8 @@ impl Message {
             4 => Self::Tracepoint(from_json(&payload, at)?),
             5 => Self::Runs(from_json(&payload, at)?),
             6 => Self::Symbols(from_json(&payload, at)?),
+            7 => Self::Object(from_json(&payload, at)?),
+            8 => Self::Values(from_json(&payload, at)?),
             kind => Self::Unknown { kind, payload },
         })
     }

@@ -135,7 +135,11 @@ impl<'a> Join<'a> {
                 }
                 Message::Runs(runs) => readings.push(runs),
                 // Of the kernel, or features like all others.
-                Message::Symbols(_) | Message::Feature(_) | Message::Unknown { .. } => {}
+                Message::Symbols(_)
+                | Message::Object(_)
+                | Message::Values(_)
+                | Message::Feature(_)
+                | Message::Unknown { .. } => {}
             }
         }
         self.drafts.iter_mut().for_each(|it| it.program.state.settle());
