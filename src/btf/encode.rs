@@ -24,17 +24,33 @@ impl Btf {
     }
 
     /// Type and offset in bytes of the variable of `section`, or of the member of one, that `path`
-    /// leads to: `limit`, `config.limit`.
+    /// leads to: `limit`, `config.limit`, `limits[2]`.
     pub fn place(&self, section: u32, path: &str) -> Option<(u32, usize)> {
-        let mut names = path.split('.');
-        let first = names.next()?.as_bytes();
-        let variable = self.variables(section).find(|it| it.name == first)?;
-        let (mut type_id, mut offset) = (variable.type_id, usize::try_from(variable.offset).ok()?);
-        for name in names {
-            let field = self.fields(type_id).find(|it| it.name == name.as_bytes())?;
-            (type_id, offset) = (field.type_id, offset.checked_add(field.offset)?);
+        let mut steps = path.split('.').map(indexed);
+        let (first, indices) = steps.next()??;
+        let variable = self.variables(section).find(|it| it.name == first.as_bytes())?;
+        let mut place = (variable.type_id, usize::try_from(variable.offset).ok()?);
+        place = self.element(place, &indices)?;
+        for step in steps {
+            let (name, indices) = step?;
+            let field = self.fields(place.0).find(|it| it.name == name.as_bytes())?;
+            place = (field.type_id, place.1.checked_add(field.offset)?);
+            place = self.element(place, &indices)?;
         }
-        Some((type_id, offset))
+        Some(place)
+    }
+
+    /// The element of the array at `place` that `indices` lead to.
+    fn element(&self, mut place: (u32, usize), indices: &[usize]) -> Option<(u32, usize)> {
+        for &idx in indices {
+            let (_, Type::Array { element, count }) = self.strip(place.0)? else { return None };
+            if usize::try_from(count).ok()? <= idx {
+                return None;
+            }
+            let offset = self.value_len(element, MAX_DEPTH)?.checked_mul(idx)?;
+            place = (element, place.1.checked_add(offset)?);
+        }
+        Some(place)
     }
 
     /// What the pointer `type_id` points to.
@@ -155,6 +171,16 @@ impl Btf {
     }
 }
 
+/// A name, and the indices in brackets behind it.
+fn indexed(step: &str) -> Option<(&str, Vec<usize>)> {
+    let (name, indices) = step.split_at(step.find('[').unwrap_or(step.len()));
+    let mut found = Vec::new();
+    for index in indices.split_inclusive(']') {
+        found.push(index.strip_prefix('[')?.strip_suffix(']')?.parse().ok()?);
+    }
+    Some((name, found))
+}
+
 /// A number of `len` bytes in this machine's byte order, with or without a sign.
 pub(crate) fn integer(text: &str, len: usize) -> Option<Vec<u8>> {
     let mut bytes = whole(text.trim(), len, None)?;
@@ -196,6 +222,7 @@ fn whole(text: &str, len: usize, is_signed: Option<bool>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::Builder;
+    use super::super::types::kind;
     use super::*;
 
     #[test]
@@ -213,6 +240,27 @@ mod tests {
         assert_eq!(whole("18446744073709551616", 8, Some(false)), None);
         for text in ["", "x", "1x", "--1", "0x", "1.5"] {
             assert_eq!(whole(text, 8, None), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_members_and_elements() {
+        let mut btf = Builder::little();
+        let int = btf.int("int", 4, 1, 32);
+        let row = btf.array(int, 3);
+        let config = btf.structure("config", 16, &[("min", int, 0), ("row", row, 32)]);
+        let configs = btf.array(config, 2);
+        let variable = btf.add("configs", kind::VAR << 24, configs, &[1]);
+        let section = btf.add(".rodata", kind::DATASEC << 24 | 1, 48, &[variable, 8, 32]);
+        let btf = btf.build();
+        let at = |path: &str| btf.place(section, path).map(|it| it.1);
+        assert_eq!(btf.section(b".rodata"), Some(section));
+        assert_eq!(at("configs"), Some(8));
+        assert_eq!(at("configs[1].row[2]"), Some(8 + 16 + 4 + 8));
+        for path in
+            ["", "configs[2]", "configs[0].max", "configs[0].min[0]", "configs[x]", "configs[0"]
+        {
+            assert_eq!(at(path), None, "{path}");
         }
     }
 

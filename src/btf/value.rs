@@ -65,7 +65,7 @@ impl Btf {
     }
 
     /// The length of a value of type `type_id`, in bytes.
-    fn value_len(&self, type_id: u32, depth: u32) -> Option<usize> {
+    pub(super) fn value_len(&self, type_id: u32, depth: u32) -> Option<usize> {
         let (_, found) = self.strip(type_id)?;
         let len = match found {
             Type::Int { len, .. }

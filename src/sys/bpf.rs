@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::ptr;
 
 use libbpf_rs::AsRawLibbpf as _;
+use libbpf_rs::OpenObject;
 use libbpf_rs::OpenProgramMut;
 use libbpf_rs::libbpf_sys as raw;
 use nix::errno::Errno;
@@ -404,6 +405,28 @@ pub(super) fn owned(ret: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the call succeeded, so `fd` is open, and nothing else has seen it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+/// The types of an open object, its variables where the loader will put them: the compiler leaves
+/// their places open.
+pub fn types_of(object: &OpenObject) -> Option<Vec<u8>> {
+    let object = object.as_libbpf_object().as_ptr();
+    // SAFETY: the object is open as long as its borrow.
+    let btf = unsafe { raw::bpf_object__btf(object) };
+    if btf.is_null() {
+        return None;
+    }
+    let mut len = 0;
+    // SAFETY: the types belong to the object, and `len` is a number that the call writes to.
+    let data = unsafe { raw::btf__raw_data(btf, &raw mut len) };
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: the call gives `len` bytes, which stay as they are until the types are changed; nobody
+    // does that while the object is borrowed.
+    let bytes =
+        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::try_from(len).ok()?) };
+    Some(bytes.to_vec())
+}
+
 /// Puts `instructions` in the place of those of a program that is not loaded yet.
 ///
 /// What the loader has to put in later it finds by its place, so the places of instructions that

@@ -36,6 +36,8 @@ mod naming;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod objects;
+#[cfg(test)]
 mod off_cpu;
 #[cfg(test)]
 mod options;

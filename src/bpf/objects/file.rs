@@ -6,14 +6,13 @@ use std::path::Path;
 use libbpf_rs::MapType;
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::OpenObject;
-use object::Object as _;
-use object::ObjectSection as _;
 use object::read::elf::ElfFile32;
 use object::read::elf::ElfFile64;
 
 use super::Error;
 use super::messages::heard;
 use crate::btf::Btf;
+use crate::sys::bpf;
 
 /// What can be chosen from an object file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,21 +45,23 @@ pub(super) fn is_output(kind: MapType) -> bool {
 /// The object, opened, and the types that it brings.
 pub(super) fn open(path: &Path) -> Result<(OpenObject, Option<Btf>), Error> {
     let bytes = fs::read(path).map_err(Error::Read)?;
-    let btf = check(&bytes)?;
+    check(&bytes)?;
     // libbpf says a lot of old objects; the whole of it comes with a failure.
     let (opened, log) = heard(|| {
         let mut builder = ObjectBuilder::default();
         builder.relaxed_maps(true).open_memory(&bytes)
     });
     log.lines.iter().for_each(|line| tracing::debug!("{line}"));
-    Ok((opened.map_err(|_| Error::Malformed(log))?, btf))
+    let object = opened.map_err(|_| Error::Malformed(log))?;
+    let btf = bpf::types_of(&object).and_then(|it| Btf::parse(it).ok());
+    Ok((object, btf))
 }
 
 /// `EM_BPF` of `elf.h`.
 const MACHINE_BPF: u16 = 247;
 
-/// Checks what kind of file it is, and returns its types.
-fn check(bytes: &[u8]) -> Result<Option<Btf>, Error> {
+/// Checks what kind of file it is.
+fn check(bytes: &[u8]) -> Result<(), Error> {
     if !bytes.starts_with(b"\x7fELF") {
         return Err(Error::NotElf);
     }
@@ -73,8 +74,7 @@ fn check(bytes: &[u8]) -> Result<Option<Btf>, Error> {
                     let name = |it| if it == object::Endianness::Big { "big" } else { "little" };
                     return Err(Error::ByteOrder { has: name(file.endian()), wants: name(wants) });
                 }
-                let section = file.section_by_name(".BTF").and_then(|it| it.data().ok());
-                return Ok(section.and_then(|it| Btf::parse(it.to_vec()).ok()));
+                return Ok(());
             }
             machine
         }
@@ -118,6 +118,6 @@ mod tests {
         let names = if other == 2 { ("big", "little") } else { ("little", "big") };
         let want = format!("it is {}-endian, and this machine is {}-endian", names.0, names.1);
         refused(&elf(other, 247), &want);
-        assert_eq!(check(&elf(3 - other, 247)).unwrap(), None);
+        check(&elf(3 - other, 247)).unwrap();
     }
 }
