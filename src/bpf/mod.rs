@@ -18,6 +18,7 @@ pub mod off_cpu;
 mod operations;
 mod programs;
 mod runs;
+pub mod source;
 mod survey;
 mod targets;
 mod tracepoints;

@@ -10,6 +10,7 @@
 mod encode;
 mod fields;
 mod find;
+mod named;
 mod part;
 #[cfg(test)]
 pub(crate) mod testing;

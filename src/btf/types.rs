@@ -250,6 +250,12 @@ impl Btf {
         self.u32(*self.types.get(idx)? + 8)
     }
 
+    /// `BTF_KIND_*` of the type `type_id`.
+    pub(super) fn kind(&self, type_id: u32) -> Option<u32> {
+        let idx = usize::try_from(type_id.checked_sub(1)?).ok()?;
+        Some(parts(self.u32(*self.types.get(idx)? + 4)?).0)
+    }
+
     /// What the type `type_id` says of itself.
     pub(super) fn resolve(&self, type_id: u32) -> Option<Type> {
         let Some(idx) = type_id.checked_sub(1) else { return Some(Type::Void) };

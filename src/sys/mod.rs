@@ -10,6 +10,7 @@ pub mod bpf_counters;
 pub mod bpf_links;
 pub mod bpf_load;
 pub mod bpf_names;
+pub mod btf_dump;
 pub mod clock;
 pub mod descriptor;
 pub mod kernfs;

@@ -1,7 +1,13 @@
 //! Programs from their source.
 
+use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
+
+use bpfperf::bpf::source;
+use bpfperf::bpf::source::Options;
+use bpfperf::bpf::source::TempObject;
+use bpfperf::bpf::source::compile;
 
 use libbpf_rs::ObjectBuilder;
 
@@ -36,7 +42,7 @@ fn the_objects_that_tests_play_with_are_what_they_say() {
     assert_eq!(programs(&example("slow_reads")), names(&["read_begins", "slow_read"]));
     assert_eq!(programs(&example("run_queue")), names(&["switches", "wakes", "wakes_first"]));
     let foreign = object_with("kinds", &["-target", "bpfeb"], scratch.path());
-    assert_eq!(std::fs::read(&foreign).unwrap().get(5), Some(&2), "the byte order in an ELF");
+    assert_eq!(fs::read(&foreign).unwrap().get(5), Some(&2), "the byte order in an ELF");
 }
 
 #[test]
@@ -52,4 +58,121 @@ fn the_kernel_takes_the_objects_of_tests_that_are_sound() {
     assert!(load(example("slow_reads")));
     assert!(load(example("run_queue")));
     assert!(!load(object("refused", scratch.path())));
+}
+
+/// A source `it.bpf.c` with this text, compiled.
+fn compiled(text: &str, args: &[&str]) -> Result<TempObject, source::Error> {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("it.bpf.c");
+    fs::write(&path, text).unwrap();
+    compile(&path, &Options { clang: None, args: args.iter().map(|&it| it.to_owned()).collect() })
+}
+
+#[track_caller]
+fn loads(object: &TempObject) {
+    assert_eq!(object.messages(), "");
+    ObjectBuilder::default().open_file(&**object).unwrap().load().unwrap();
+}
+
+const LICENSE: &str = "char LICENSE[] SEC(\"license\") = \"GPL\";\n";
+
+#[test]
+fn the_kernels_types_come_with_us() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let text = r#"
+        #include "vmlinux.h"
+        #include <bpf/bpf_helpers.h>
+        #include <bpf/bpf_tracing.h>
+        #include <bpf/bpf_core_read.h>
+        #include <bpf/bpf_endian.h>
+        #include <bpf/usdt.bpf.h>
+
+        struct {
+            __uint(type, BPF_MAP_TYPE_HASH);
+            __uint(max_entries, 8);
+            __type(key, pid_t);
+            __type(value, struct bpf_perf_event_value);
+        } seen SEC(".maps");
+        u64 starts;
+
+        SEC("tp_btf/sched_switch")
+        int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+        {
+            pid_t key = prev->pid;
+            struct file *exe = BPF_CORE_READ(next, mm, exe_file);
+
+            starts += next->cred->uid.val + (exe ? BPF_CORE_READ(exe, f_path.dentry, d_flags) : 0);
+            bpf_map_delete_elem(&seen, &key);
+            return preempt ? TASK_COMM_LEN : bpf_htons(1);
+        }
+
+        SEC("uprobe")
+        int BPF_UPROBE(on_function, long first)
+        {
+            return PT_REGS_IP(ctx) != first;
+        }
+
+        SEC("tracepoint/syscalls/sys_enter_getppid")
+        int on_call(struct trace_event_raw_sys_enter *ctx)
+        {
+            return ctx->id != 0;
+        }
+
+        SEC("usdt/libc.so.6:libc:setjmp")
+        int BPF_USDT(on_probe, int first)
+        {
+            return first;
+        }
+    "#;
+    loads(&compiled(&format!("{text}{LICENSE}"), &[]).unwrap());
+}
+
+#[test]
+fn a_source_may_do_without_the_kernels_types() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let types = "typedef unsigned char __u8; typedef unsigned short __u16, __be16;\n\
+        typedef unsigned int __u32, __be32, __wsum; typedef unsigned long long __u64;\n\
+        typedef int __s32; typedef long long __s64;\n";
+    let program = "#include <bpf/bpf_helpers.h>\n\
+        SEC(\"perf_event\") int on_clock(void *ctx) { return bpf_ktime_get_ns() & KEPT; }\n";
+    loads(&compiled(&format!("{types}{program}{LICENSE}"), &["-DKEPT=1"]).unwrap());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
+    for name in ["slow_reads", "run_queue"] {
+        // Alone in a folder, as whoever copies it has it.
+        let text = fs::read_to_string(folder.join(name).with_extension("bpf.c")).unwrap();
+        loads(&compiled(&text, &["-Wall", "-Wextra"]).unwrap());
+    }
+}
+
+#[test]
+fn what_lies_beside_the_source_goes_first() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("vmlinux.h"), "#define KEPT 1\n").unwrap();
+    let path = scratch.path().join("it.bpf.c");
+    for include in ["\"vmlinux.h\"", "<vmlinux.h>"] {
+        let text = format!("#include {include}\nint on_clock(void *ctx) {{ return KEPT; }}\n");
+        fs::write(&path, text).unwrap();
+        compile(&path, &Options::default()).unwrap();
+    }
+}
+
+#[test]
+fn clang_says_itself_what_is_wrong() {
+    let text = "#include \"bpfperf.h\"\nint on_clock(void *ctx) { return nowhere; }\n";
+    let Err(source::Error::Compile { clang, messages }) = compiled(text, &[]) else {
+        panic!("no error of clang's")
+    };
+    assert!(clang.ends_with("/clang"), "{clang}");
+    let line = "/it.bpf.c:2:34: error: use of undeclared identifier 'nowhere'\n";
+    assert!(messages.contains(line), "{messages}");
+    let warned = compiled("int on(void *ctx) { int unused; return 1; }\n", &["-Wall"]).unwrap();
+    assert!(warned.messages().contains("/it.bpf.c:1:25: warning: unused variable 'unused'"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf/slow_reads.bpf.c");
+    let options = Options { clang: Some("/nonexistent/clang".into()), args: Vec::new() };
+    let error = compile(&path, &options).unwrap_err();
+    assert_eq!(error.to_string(), "there is no `/nonexistent/clang` to compile it with");
 }
