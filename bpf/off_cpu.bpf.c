@@ -30,7 +30,6 @@ enum {
 	BPF_F_FAST_STACK_CMP = 1 << 9,
 };
 
-#define BPF_F_CURRENT_CPU 0xffffffffULL
 #define EEXIST 17
 
 /* include/linux/sched.h: a kernel thread; the states that a task sleeps in, and the last of all. */
@@ -73,8 +72,6 @@ enum {
 const volatile __u32 watch = WATCH_ALL;
 /* Of WATCH_USER. */
 const volatile __u32 watched_uid = 0;
-/* The process that is left out, or 0: the recorder. */
-const volatile __u32 left_out = 0;
 const volatile __u32 has_cpus = 0;
 const volatile __u32 n_cgroups = 0;
 /* Whether the kernel hands over the state of the task that leaves (since 5.18). */
@@ -134,10 +131,13 @@ struct off_cpu_sum {
 	/* Of that, from the wake-up to the CPU. */
 	__u64 runnable_ns;
 	__u64 n;
+	/* Where it came back last. */
+	__u32 cpu;
+	__u32 zero;
 	char waker_comm[16];
 };
 
-/* A long one. */
+/* A long one; one of no task says what time it is. */
 struct off_cpu_message {
 	struct off_cpu_key key;
 	struct off_cpu_sum sum;
@@ -327,8 +327,6 @@ static __always_inline bool is_watched(enum kind kind, struct task_struct *task)
 {
 	__u32 id;
 
-	if (left_out && (__u32)FIELD(kind, task, tgid) == left_out)
-		return false;
 	if (watch == WATCH_PROCESSES || watch == WATCH_THREADS) {
 		id = watch == WATCH_PROCESSES ? FIELD(kind, task, tgid) : FIELD(kind, task, pid);
 		if (!bpf_map_lookup_elem(&watched, &id))
@@ -409,6 +407,7 @@ static __always_inline void settle(struct off_cpu_message *message, struct sleep
 	else if (sleep->woken)
 		message->sum.runnable_ns = now - sleep->woken;
 	message->sum.n = 1;
+	message->sum.cpu = bpf_get_smp_processor_id();
 	__builtin_memcpy(message->sum.waker_comm, sleep->waker_comm, sizeof(sleep->waker_comm));
 }
 
@@ -438,6 +437,7 @@ static __always_inline void take_over(enum kind kind, void *ctx, struct task_str
 		sum->off_ns += message.sum.off_ns;
 		sum->runnable_ns += message.sum.runnable_ns;
 		sum->n++;
+		sum->cpu = message.sum.cpu;
 	} else if (bpf_map_update_elem(&sums, &message.key, &message.sum, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&n_unsummed, 1);
 		__sync_fetch_and_add(&unsummed_ns, message.sum.off_ns);
@@ -579,6 +579,15 @@ int off_cpu_asleep(struct bpf_iter__task *ctx)
 	sleep->since = now;
 	bpf_seq_write(ctx->meta->seq, &message, sizeof(message));
 	return 0;
+}
+
+/* Sends a message of no task. Run by the loader (BPF_PROG_TEST_RUN), and attached nowhere. */
+SEC("raw_tp")
+int off_cpu_mark(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct off_cpu_message message = {};
+
+	return bpf_perf_event_output(ctx, &output, BPF_F_CURRENT_CPU, &message, sizeof(message));
 }
 
 SEC("raw_tp/sched_switch")

@@ -6,6 +6,7 @@ use nix::errno::Errno;
 
 use crate::bpf::filter;
 use crate::bpf::objects;
+use crate::bpf::off_cpu;
 use crate::events;
 use crate::host::privilege::Capability;
 use crate::host::privilege::Privilege;
@@ -125,6 +126,21 @@ pub(super) fn on_object(error: &objects::Error) -> Option<String> {
             Some(format!("`-v` shows all {} lines of the verifier's log", log.lines.len()))
         }
         objects::Error::Untyped { .. } => Some("compile it with `-g`".to_owned()),
+        _ => None,
+    }
+}
+
+/// What to do where time off the CPU cannot be measured, if there is something.
+pub(super) fn on_off_cpu(error: &off_cpu::Error) -> Option<String> {
+    match error {
+        off_cpu::Error::Denied => Some("it takes root, or `CAP_BPF` and `CAP_PERFMON`".to_owned()),
+        off_cpu::Error::NoTypes | off_cpu::Error::Load(_) | off_cpu::Error::Attach { .. } => Some(
+            "`-e sched:sched_switch -g` records each switch, from which times can be told"
+                .to_owned(),
+        ),
+        off_cpu::Error::Cgroup { .. } => {
+            Some("cgroups of version 2 are below the `cgroup2` of `/proc/mounts`".to_owned())
+        }
         _ => None,
     }
 }

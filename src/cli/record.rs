@@ -2,6 +2,7 @@
 
 mod chain_options;
 mod habit_options;
+mod off_cpu_options;
 mod output;
 mod part_options;
 mod rate_options;
@@ -52,6 +53,7 @@ use super::values;
 
 use chain_options::ChainOptions;
 use habit_options::HabitOptions;
+use off_cpu_options::OffCpuOptions;
 use output::Stamp;
 use part_options::PartOptions;
 use rate_options::RateOptions;
@@ -71,6 +73,8 @@ pub(super) struct Args {
     rate: RateOptions,
     #[command(flatten)]
     chains: ChainOptions,
+    #[command(flatten)]
+    off_cpu: OffCpuOptions,
     /// Take all times from this clock: `monotonic`, `monotonic_raw`, `realtime`, `boottime` or
     /// `tai`, or its number.
     #[arg(short = 'k', long, value_name = "CLOCK", value_parser = values::clock)]
@@ -251,6 +255,7 @@ fn not_recorded(
         record::Error::RingsTooLarge { ring_bytes, n_rings, errno } => {
             advice::on_rings(*ring_bytes, *n_rings, *errno, settings)
         }
+        record::Error::OffCpu(error) => advice::on_off_cpu(error),
         record::Error::OutputInThreads => {
             let text = "leave out `--threads`, or keep everyone's by `--all-output`";
             Some(text.to_owned())
@@ -281,6 +286,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
     let target = args.target.target(!args.command.is_empty(), &mut ignored)?;
     let chains = args.chains.chains(settings, &mut ignored)?;
     ignored.extend(args.parts.ignored());
+    let off_cpu = args.off_cpu.threshold(&mut ignored);
     if args.delay == Some(Delay::Forever) && args.control.is_none() {
         let text =
             "with `-D -1` nothing is sampled before `--control` says so, and it is not given";
@@ -340,6 +346,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: args.delay.clone().unwrap_or(Delay::None),
         control: args.control.clone(),
+        off_cpu,
         max_bytes: args.max_size,
         compat: if args.compat == "6.1" { Compat::Perf6_1 } else { Compat::Perf6_17 },
         compression: args.compression_level,
@@ -398,7 +405,7 @@ mod tests {
     }
 
     /// The options of perf 6.1 and 7.3 that there is nothing for.
-    const LEFT_OUT: [&str; 2] = ["off-cpu", "off-cpu-thresh"];
+    const LEFT_OUT: [&str; 0] = [];
 
     #[test]
     fn each_option_of_perfs_is_known_or_listed() {

@@ -523,7 +523,7 @@ mod tests {
         let own = layout(fields | SampleType::RAW);
         let user = 0_u64.wrapping_sub(512);
         let mut raw = Vec::new();
-        put_u64s([12 << 32 | 11, 500, 2, user, 0x4000, 9], &mut raw);
+        put_u64s([0xc_0000_000b, 500, 2, user, 0x4000, 9], &mut raw);
         raw.extend([0; 4]);
         let sample = Sample {
             ip: Some(Addr(1)),

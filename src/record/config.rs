@@ -59,6 +59,8 @@ pub struct Config {
     pub runs: CountRuns,
     /// When sampling is on.
     pub delay: Delay,
+    /// From which length on a time off the CPU has a sample of its own; `None` where it is not recorded.
+    pub off_cpu: Option<Duration>,
     /// Who may turn it on and off, and end the recording.
     pub control: Option<ControlBy>,
     /// After how many bytes the recording ends by itself.

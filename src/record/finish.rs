@@ -22,14 +22,19 @@ use crate::sys::spawn::Workload;
 
 use super::Summary;
 use super::before::Whom;
+use super::control::Sampling;
 use super::describe;
 use super::drain::Drainers;
 use super::lost;
 use super::note::Note;
+use super::off_cpu::Measure;
 use super::output::Output;
 use super::plan::Watch;
+use super::pump;
+use super::pump::Sink;
 use super::run::End;
 use super::session::Session;
+use super::session::chain;
 use super::sideband;
 use super::sideband::Sideband;
 use super::surroundings;
@@ -56,6 +61,9 @@ impl Session<'_> {
         workload: Option<Workload>,
         end: End,
     ) -> Summary {
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.turn(Sampling::Off);
+        }
         for event in self.opened.iter().filter(|it| it.role.samples()) {
             for (_, fd) in &event.instances {
                 // Of a task that is gone there is nothing to disable.
@@ -68,6 +76,7 @@ impl Session<'_> {
         self.tell_of_cpus_that_left();
         let late = self.sideband.take().map(Sideband::stop);
         self.last_round(&mut output);
+        self.write_sums(&mut output);
         let part = self.end_part(output, late);
         drop(self.counting.take());
         // Where the disk is full the command is not to blame, and goes on; where nobody reads any
@@ -83,6 +92,7 @@ impl Session<'_> {
             stopped_by,
             failed: part.failed.or(self.failed),
             bpf: self.gaps,
+            off_cpu: self.off_cpu.as_ref().map(Measure::losses).unwrap_or_default(),
             is_in_place: part.is_in_place,
             tracepoints: self.tracepoints.into_values().collect(),
             verdicts,
@@ -166,6 +176,26 @@ impl Session<'_> {
         }
         self.total.add(&tally);
         Part { bytes, failed, is_in_place }
+    }
+
+    /// Writes what was summed of time off the CPU and is in no file yet, as of now.
+    pub(super) fn write_sums(&mut self, output: &mut Output) {
+        let Some(off_cpu) = &mut self.off_cpu else { return };
+        let latest = self.tally.last.max(self.total.last).unwrap_or_default();
+        let records = match off_cpu.take_sums(latest) {
+            Ok(records) => records,
+            Err(error) => {
+                (self.tell)(&Note::NoSums { why: chain(&error) });
+                return;
+            }
+        };
+        if records.is_empty() {
+            return;
+        }
+        self.tally.walk(&records, self.places());
+        output.push_records(&[IoSlice::new(&records)]);
+        let mark = if self.drainers.is_some() { &[][..] } else { &pump::FINISHED_ROUND };
+        Sink::end_round(output, mark);
     }
 
     /// The kernel ends the events of a CPU with it, and opens none when it comes back.

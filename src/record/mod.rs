@@ -38,6 +38,7 @@ mod hop;
 mod lost;
 mod note;
 mod objects;
+mod off_cpu;
 mod open;
 mod output;
 mod outputs;
@@ -97,6 +98,7 @@ pub use note::Note;
 pub use note::RecordedEvent;
 pub use objects::ObjectFiles;
 pub use objects::Verdict;
+pub use off_cpu::Losses;
 pub use outputs::OutputTally;
 pub use parts::Parts;
 pub use parts::SwitchAt;
@@ -231,6 +233,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Time off the CPU cannot be measured.
+    #[error("cannot measure time off the CPU")]
+    OffCpu(#[from] bpf::off_cpu::Error),
     /// Records cannot be compressed at this level.
     #[error("cannot compress records at level {level}")]
     Compression {
@@ -280,6 +285,8 @@ pub struct Summary {
     pub is_in_place: bool,
     /// BPF programs that are not in the recording, or not with all there is to know.
     pub bpf: BpfGaps,
+    /// What was measured of time off the CPU and could not be kept.
+    pub off_cpu: Losses,
     /// The BPF programs that sat on recorded tracepoints at any time of the recording.
     pub tracepoints: Vec<TracepointPrograms>,
     /// What programs of ours, which are events, did to the samples of these.

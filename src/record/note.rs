@@ -104,6 +104,11 @@ pub enum Note {
         /// The refusal.
         why: String,
     },
+    /// What was summed of time off the CPU could not be read.
+    NoSums {
+        /// The refusal.
+        why: String,
+    },
     /// The formats of the tracepoints could not be read, so their raw data has no meaning.
     NoFormats {
         /// The refusal.
@@ -203,6 +208,9 @@ impl fmt::Display for Note {
             Self::NoRuns { why } => write!(f, "runs of BPF programs are not counted: {why}"),
             Self::NoFormats { why } => {
                 write!(f, "the fields of tracepoints cannot be told apart: {why}")
+            }
+            Self::NoSums { why } => {
+                write!(f, "short times off the CPU are not in the recording: {why}")
             }
             Self::NoCommand { line } => write!(f, "`{}` is no command", line.escape_default()),
             Self::NoSuchEvent { name } => {

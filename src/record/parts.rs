@@ -188,6 +188,9 @@ impl Session<'_> {
         });
         let (next_start, mut meanwhile) = self.while_drained(Self::describe_next);
         let described = Instant::now();
+        if let Some(off_cpu) = &self.off_cpu {
+            off_cpu.mark();
+        }
         let (latest, places) = (self.read_latest(), self.places());
         let Meanwhile { records, tally } = &mut meanwhile;
         self.outputs.round(&mut self.rings, records, tally, places, &pump::FINISHED_ROUND);
@@ -198,6 +201,7 @@ impl Session<'_> {
             Kept::Latest(history) => history.remember(&meanwhile.records),
         }
         self.write_latest(latest, output);
+        self.write_sums(output);
 
         let old = std::mem::replace(output, next);
         let old_sideband = std::mem::replace(&mut self.sideband, sideband);

@@ -41,6 +41,7 @@ use super::config::Keep;
 use super::config::Rate;
 use super::config::RingPer;
 use super::outputs::OutputEvent;
+use super::outputs::Sieve;
 use super::outputs::Through;
 use super::rings;
 
@@ -158,7 +159,8 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
     // Where samples go into a ring that is overwritten, somebody else tells of the tasks.
     let keeps_latest = request.keep == Keep::Latest;
     // What programs write is of the target only if all its tasks are known, at any time.
-    let has_tasks = !is_cpus && (is_late || keeps_latest || has_outputs);
+    let sifts = request.outputs.iter().any(|it| matches!(it.sieve, Sieve::OfTarget));
+    let has_tasks = !is_cpus && (is_late || keeps_latest || sifts);
     let n_events = request.events.len()
         + request.outputs.len()
         + usize::from(has_system)
@@ -210,11 +212,13 @@ pub(super) fn plan(request: &Request) -> Vec<Planned> {
         of_tasks.remove(AttrFlags::CONTEXT_SWITCH);
         plan.first_mut().into_iter().for_each(|it| it.attr.flags |= AttrFlags::CONTEXT_SWITCH);
     }
-    let watched = match &request.watch {
-        Watch::Cpus(cpus) => cpus,
-        Watch::Threads(_) => &request.online,
-    };
     for event in &request.outputs {
+        // Who leaves a CPU that is watched may come back on another.
+        let is_anywhere = matches!(event.sieve, Sieve::OffCpu(_));
+        let watched = match &request.watch {
+            Watch::Cpus(cpus) if !is_anywhere => cpus,
+            _ => &request.online,
+        };
         // One that nobody writes into has an id, and that is all.
         let n_cpus = if event.through == Through::Events { watched.len() } else { 1 };
         let cpus = watched.iter().copied().take(n_cpus);

@@ -26,6 +26,7 @@ use super::session::Session;
 use super::surroundings::Surroundings;
 use super::watch;
 use super::watch::Watched;
+use crate::perfdata::off_cpu::EVENT_NAME;
 
 /// How many bytes a round has to bring for the next one to follow at once. What the recorder's own
 /// system calls bring, where system calls are recorded, is less: else it would feed on itself.
@@ -142,6 +143,11 @@ impl Session<'_> {
     /// Turns sampling on or off, of the event `name` or of all.
     fn turn(&mut self, sampling: Sampling, name: Option<&str>) {
         self.outputs.turn(sampling, name);
+        let is_off_cpu = name.is_none_or(|it| it == EVENT_NAME);
+        // Off before the event that it writes into, and on after it.
+        if let Some(off_cpu) = self.off_cpu.as_mut().filter(|_| is_off_cpu) {
+            off_cpu.turn(sampling);
+        }
         let is_meant =
             |it: &&Opened<EventFd>| it.role.samples() && name.is_none_or(|name| it.name == name);
         for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {

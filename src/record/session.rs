@@ -67,12 +67,15 @@ use super::hop::Places;
 use super::hop::Tally;
 use super::note::Note;
 use super::objects::Objects;
+use super::off_cpu;
+use super::off_cpu::Measure;
 use super::open;
 use super::open::Opened;
 use super::output::Output;
 use super::outputs;
 use super::outputs::Latest;
 use super::outputs::Outputs;
+use super::outputs::Sieve;
 use super::outputs::Tasks;
 use super::outputs::Through;
 use super::parts::Finished;
@@ -156,11 +159,16 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         // Messages have their times from us, who cannot read the kernel's own clock.
         request.clock.get_or_insert(libc::CLOCK_MONOTONIC);
     }
+    let mut off_cpu = Measure::load(config, &request, &settings)?;
+    request.outputs.extend(off_cpu.as_ref().map(Measure::event));
     let (opened, rings) = open(config, &who, &request, &settings, &mut notes)?;
     let Rings { forward, latest, outputs } = rings;
     let mut outputs = outputs_of(config, &request, &opened, outputs)?;
     objects.wire(&opened, &mut outputs, request.clock.unwrap_or(libc::CLOCK_MONOTONIC))?;
     objects.attach(&opened, &mut notes)?;
+    if let Some(off_cpu) = &mut off_cpu {
+        off_cpu.wire(&opened)?;
+    }
     let sample_filters = SampleFilters::load(&opened)?;
     let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role.samples()).any(is_in_kernel);
@@ -220,6 +228,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         request,
         triggers,
         objects,
+        off_cpu,
         sample_filters,
         finished: config.parts.as_ref().map(Finished::new),
     };
@@ -371,10 +380,9 @@ fn outputs_of(
     rings: Vec<(usize, CpuRing)>,
 ) -> Result<Outputs, Error> {
     let follows = request.inherit == Inherit::Yes && request.ring_per == RingPer::Cpu;
+    let sifts = request.outputs.iter().any(|it| matches!(it.sieve, Sieve::OfTarget));
     let tasks = match (&request.watch, request.start) {
-        _ if request.outputs.is_empty() || config.output_of == OutputOf::Everyone => {
-            Tasks::Everyone
-        }
+        _ if !sifts || config.output_of == OutputOf::Everyone => Tasks::Everyone,
         (Watch::Cpus(_), _) => Tasks::Everyone,
         // The command is itself from its exec on.
         (Watch::Threads(_), Start::AtExec | Start::AfterExec) => Tasks::named([], follows),
@@ -440,7 +448,8 @@ fn file_events(opened: &[Opened<EventFd>]) -> Result<Vec<FileEvent>, Error> {
     let mut events = Vec::with_capacity(opened.len());
     for it in opened {
         let ids = it.instances.iter().map(|(_, fd)| fd.id()).collect::<Result<_, _>>()?;
-        events.push(FileEvent { name: it.name.clone(), attr: it.attr, ids });
+        let attr = if off_cpu::is_event(it) { off_cpu::in_file(it.attr) } else { it.attr };
+        events.push(FileEvent { name: it.name.clone(), attr, ids });
     }
     Ok(events)
 }
@@ -505,6 +514,8 @@ pub(super) struct Session<'a> {
     pub(super) triggers: Triggers,
     /// The BPF objects whose programs are events.
     pub(super) objects: Objects,
+    /// The program that measures time off the CPU, if that is recorded.
+    pub(super) off_cpu: Option<Measure>,
     /// The programs that filter samples.
     pub(super) sample_filters: SampleFilters,
     /// The files that are finished, if there are to be several.
@@ -529,6 +540,9 @@ impl Session<'_> {
     fn enable(&mut self) -> Result<(), Error> {
         self.started = Instant::now();
         self.outputs.turn(Sampling::On, None);
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.turn(Sampling::On);
+        }
         for event in self.opened.iter().filter(|it| rings::waits(it)) {
             for (_, fd) in &event.instances {
                 fd.enable()?;
@@ -678,7 +692,7 @@ fn lossy(text: &std::ffi::CString) -> String {
 }
 
 /// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

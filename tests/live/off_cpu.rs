@@ -22,9 +22,8 @@ fn setup(whom: Whom, hooks: Hooks) -> Setup {
         whom,
         cpus: None,
         cgroups: Vec::new(),
-        left_out: None,
         halves: Halves { kernel: true, user: true },
-        max_frames: 0,
+        max_frames: 127,
         cgroup_ids: CgroupIds::No,
         threshold_ns: u64::MAX,
         hooks,
@@ -56,12 +55,6 @@ fn check_hooks(hooks: Hooks) {
     thread::sleep(Duration::from_millis(20));
     waker.unwrap().join().unwrap();
     let sums = program.sums().unwrap();
-    eprintln!("{sums:#?}");
-    let mut stacks = program.stacks().unwrap();
-    for it in &sums {
-        eprintln!("{:x?}", stacks.get(it.key.kernel_stack));
-        eprintln!("{:x?}", stacks.get(it.key.user_stack));
-    }
     assert!(sums.iter().all(|it| it.key.tid == Tid(own)));
     let asleep = |it: &&OffCpuMessage| it.key.state == 1;
     let sleeps: Vec<_> = sums.iter().filter(asleep).filter(|it| it.sum.n == 5).collect();

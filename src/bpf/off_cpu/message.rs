@@ -33,6 +33,8 @@ pub struct Sum {
     pub runnable_ns: u64,
     /// How often.
     pub n: u64,
+    /// On which CPU it came back last.
+    pub cpu: u32,
     /// What the waker was called, with zeros behind.
     pub waker_comm: [u8; 16],
 }
@@ -77,19 +79,25 @@ impl Key {
 
 impl Sum {
     /// How long it is, in bytes.
-    pub const LEN: usize = 40;
+    pub const LEN: usize = 48;
 
     /// Decodes it; `None` for fewer bytes than it has.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let (off_ns, runnable_ns, n) = (word(bytes)?, word(bytes)?, word(bytes)?);
-        Some(Self { off_ns, runnable_ns, n, waker_comm: *bytes.first_chunk()? })
+        let (cpu, _zero) = (half(bytes)?, half(bytes)?);
+        Some(Self { off_ns, runnable_ns, n, cpu, waker_comm: *bytes.first_chunk()? })
     }
 }
 
 impl OffCpuMessage {
     /// How long it is, in bytes.
     pub const LEN: usize = Key::LEN + Sum::LEN;
+
+    /// Whether it is of no task, and there to say what time it is.
+    pub fn is_mark(&self) -> bool {
+        self.key.tid == Tid(0)
+    }
 
     /// Decodes it; `None` for fewer bytes than it has.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -114,6 +122,7 @@ mod tests {
         let halves: [i32; 8] = [11, 12, 13, -14, 2, 1, 21, 22];
         let mut bytes: Vec<u8> = halves.iter().flat_map(|it| it.to_ne_bytes()).collect();
         bytes.extend([31_u64, 41, 42, 43].iter().flat_map(|it| it.to_ne_bytes()));
+        bytes.extend([3_u32, 0].iter().flat_map(|it| it.to_ne_bytes()));
         bytes.extend(*b"writer\0\0\0\0\0\0\0\0\0\0");
         let key = Key {
             pid: Pid(11),
@@ -126,9 +135,9 @@ mod tests {
             cgroup: 31,
         };
         let waker_comm = *b"writer\0\0\0\0\0\0\0\0\0\0";
-        let sum = Sum { off_ns: 41, runnable_ns: 42, n: 43, waker_comm };
+        let sum = Sum { off_ns: 41, runnable_ns: 42, n: 43, cpu: 3, waker_comm };
         assert_eq!(bytes.len(), OffCpuMessage::LEN);
         assert_eq!(OffCpuMessage::decode(&bytes), Some(OffCpuMessage { key, sum }));
-        assert_eq!(OffCpuMessage::decode(&bytes[..79]), None);
+        assert_eq!(OffCpuMessage::decode(&bytes[..87]), None);
     }
 }

@@ -4,9 +4,11 @@
 //! asks. All of it is gone with the process that holds it: nothing is pinned.
 
 mod facts;
+mod hooks;
 mod message;
 mod stacks;
 
+pub use hooks::OwnFrames;
 pub use message::Key;
 pub use message::OffCpuMessage;
 pub use message::Sum;
@@ -25,6 +27,7 @@ use libbpf_rs::Link;
 use libbpf_rs::MapCore as _;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
+use libbpf_rs::ProgramInput;
 use libbpf_rs::ProgramMut;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::OpenSkel as _;
@@ -69,11 +72,9 @@ pub struct Setup {
     pub cpus: Option<Vec<Cpu>>,
     /// Only of who is in one of these folders' cgroups, or below; none for all.
     pub cgroups: Vec<PathBuf>,
-    /// The process that is left out.
-    pub left_out: Option<Pid>,
     /// Whether stacks of the kernel are taken, and of user space.
     pub halves: Halves,
-    /// The most frames of either; 0 for as many as there can be.
+    /// The most frames of either, `kernel.perf_event_max_stack` at the most.
     pub max_frames: u16,
     /// Whether to say in which cgroup it was.
     pub cgroup_ids: CgroupIds,
@@ -347,6 +348,12 @@ impl OffCpu {
         self.links.clear();
     }
 
+    /// Sends a message of no task, which comes with the time of this moment; whether it did.
+    pub fn mark(&self) -> bool {
+        let run = self.skel.progs.off_cpu_mark.test_run(ProgramInput::default());
+        run.is_ok_and(|it| it.return_value == 0)
+    }
+
     /// The stacks that messages and sums have numbers of.
     ///
     /// # Errors
@@ -425,6 +432,7 @@ fn set_up(
     progs.off_cpu_newtask.set_autoload(!is_raw && follows);
     progs.off_cpu_exit.set_autoload(!is_raw && is_named);
     progs.off_cpu_asleep.set_autoload(!is_raw && facts.has_task_iterator);
+    progs.off_cpu_mark.set_autoload(true);
     progs.off_cpu_switch_raw.set_autoload(is_raw);
     progs.off_cpu_waking_raw.set_autoload(is_raw);
     progs.off_cpu_newtask_raw.set_autoload(is_raw && follows);
@@ -432,10 +440,7 @@ fn set_up(
     let maps = &mut open.maps;
     maps.sleeps.set_autocreate(!is_raw)?;
     maps.sleeps_by_tid.set_autocreate(is_raw)?;
-    let max_frames = match setup.max_frames {
-        0 => MAX_FRAMES,
-        frames => frames.min(MAX_FRAMES),
-    };
+    let max_frames = setup.max_frames.clamp(1, MAX_FRAMES);
     maps.stacks.set_value_size(u32::from(max_frames) * 8)?;
     maps.more_stacks.set_value_size(u32::from(max_frames) * 8)?;
     let Some(constants) = maps.rodata_data.as_deref_mut() else { return Ok(()) };
@@ -445,7 +450,6 @@ fn set_up(
         Whom::Threads(_) => (WATCH_THREADS, 0),
         Whom::User(UserId(uid)) => (WATCH_USER, uid),
     };
-    constants.left_out = setup.left_out.map_or(0, |it| it.0.cast_unsigned());
     constants.has_cpus = u32::from(setup.cpus.is_some());
     constants.n_cgroups = u32::try_from(setup.cgroups.len()).unwrap_or(u32::MAX);
     constants.has_prev_state = u32::from(facts.has_prev_state);

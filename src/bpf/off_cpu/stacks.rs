@@ -13,7 +13,6 @@ const MORE: i32 = 1 << 24;
 pub struct Stacks {
     first: MapHandle,
     more: MapHandle,
-    /// How many frames of the kernel's stacks are of the program and its hook, by their first frames.
     known: FxHashMap<i32, Vec<u64>>,
 }
 
@@ -22,8 +21,15 @@ impl Stacks {
         Self { first, more, known: FxHashMap::default() }
     }
 
-    /// The addresses of stack `number`, the innermost first; none if there is no such stack.
-    pub fn get(&mut self, number: i32) -> &[u64] {
+    /// The addresses of two stacks, the innermost first; none of one that is not there.
+    pub fn pair(&mut self, one: i32, other: i32) -> (&[u64], &[u64]) {
+        self.read(one);
+        self.read(other);
+        let get = |number| self.known.get(&number).map(Vec::as_slice).unwrap_or_default();
+        (get(one), get(other))
+    }
+
+    fn read(&mut self, number: i32) {
         let Self { first, more, known } = self;
         known.entry(number).or_insert_with(|| {
             if number < 0 {
@@ -34,6 +40,6 @@ impl Stacks {
             let bytes = found.ok().flatten().unwrap_or_default();
             let addresses = bytes.as_chunks::<8>().0.iter().map(|it| u64::from_ne_bytes(*it));
             addresses.take_while(|it| *it != 0).collect()
-        })
+        });
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::bpf::Skipped;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
+use crate::record::Losses;
 use crate::record::Output;
 use crate::record::OutputTally;
 use crate::record::Summary;
@@ -30,6 +31,9 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
     }
     for line in of_others(&summary.outputs) {
         message::say(&line);
+    }
+    if let Some(losses) = off_cpu(summary.off_cpu) {
+        message::warn(&losses);
     }
     if let Some(gaps) = bpf_gaps(&summary.bpf) {
         message::warn(&gaps);
@@ -123,6 +127,21 @@ fn of_others(outputs: &[OutputTally]) -> Vec<String> {
         )
     };
     some.map(line).collect()
+}
+
+/// What was measured of time off the CPU and could not be kept, in one line.
+fn off_cpu(losses: Losses) -> Option<String> {
+    let Losses { n_unsummed, unsummed_ns, n_unnoted, n_stackless, n_unfollowed } = losses;
+    let seconds = unsummed_ns as f64 / 1e9;
+    let counts = [
+        (n_unsummed, format!("times off the CPU, {seconds:.3} s in all, found no room")),
+        (n_unnoted, "times off the CPU could not be noted".to_owned()),
+        (n_stackless, "stacks of those off the CPU found no room".to_owned()),
+        (n_unfollowed, "processes were not followed off the CPU".to_owned()),
+    ];
+    let told: Vec<_> =
+        counts.iter().filter(|(n, _)| *n != 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// What could not be had of BPF programs, in one line.

@@ -277,6 +277,7 @@ impl<R: Source> Outputs<R> {
                 match post.sieve.sift(record, post.places, &self.tasks, &mut self.sifted) {
                     Sifted::Kept => post.tally.kept += 1,
                     Sifted::OfOthers => post.tally.of_others += 1,
+                    Sifted::Nothing => {}
                 }
             }
         }

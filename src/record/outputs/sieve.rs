@@ -1,17 +1,22 @@
 //! What becomes of the samples that BPF programs write.
 
+use std::sync::PoisonError;
+
 use crate::perfdata::Attr;
 use crate::perfdata::SampleType;
 use crate::units::Nanos;
 use crate::units::Tid;
 
 use super::tasks::Tasks;
+use crate::record::off_cpu::Rewriting;
 
 /// How the samples of an event are treated before they come into the file.
 #[derive(Clone, Debug)]
 pub(in crate::record) enum Sieve {
     /// Those are kept that a task of the target has written.
     OfTarget,
+    /// They become samples of those who were off the CPU.
+    OffCpu(Rewriting),
 }
 
 /// What a sieve did with a sample.
@@ -21,6 +26,8 @@ pub(in crate::record) enum Sifted {
     Kept,
     /// It was of somebody else.
     OfOthers,
+    /// It was no sample for a file.
+    Nothing,
 }
 
 impl Sieve {
@@ -34,6 +41,10 @@ impl Sieve {
         out: &mut Vec<u8>,
     ) -> Sifted {
         match self {
+            Self::OffCpu(rewriting) => {
+                let mut rewriter = rewriting.lock().unwrap_or_else(PoisonError::into_inner);
+                rewriter.rewrite(sample, out)
+            }
             Self::OfTarget => {
                 let is_ours = places.task_of(sample).is_some_and(|(tid, at)| tasks.have(tid, at));
                 if !is_ours {
