@@ -12,6 +12,7 @@ mod fields;
 mod find;
 mod named;
 mod part;
+mod sum;
 #[cfg(test)]
 pub(crate) mod testing;
 mod types;

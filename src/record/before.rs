@@ -82,7 +82,9 @@ impl Session<'_> {
         synth.finished();
         self.next_message = synth.next_message();
         self.drain_early();
-        synth.take()
+        let mut head = synth.take();
+        self.put_messages(self.objects.messages(&self.opened), &mut head);
+        head
     }
 
     /// Which tasks run, and what they have mapped.

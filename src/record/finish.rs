@@ -97,6 +97,7 @@ impl Session<'_> {
             tracepoints: self.tracepoints.into_values().collect(),
             verdicts,
             outputs: self.outputs.tallies(),
+            values: self.values,
             n_parts: self.finished.as_ref().map_or(0, |it| it.n_files),
         }
     }
@@ -137,6 +138,8 @@ impl Session<'_> {
         self.put_messages(found.messages, &mut tail);
         let called = self.called.names(self.programs.iter().flat_map(Programs::iter));
         self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);
+        self.values = self.objects.values();
+        self.put_messages(self.values.iter().cloned().map(Message::Values).collect(), &mut tail);
         if output.is_pipe() {
             let news = self.programs.as_ref().map(|it| self.sent.news(it)).unwrap_or_default();
             self.put_features(&news, &mut tail);

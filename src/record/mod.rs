@@ -108,6 +108,7 @@ pub use session::record;
 use crate::bpf;
 use crate::bpf::Skipped;
 use crate::host;
+use crate::perfdata::private::ObjectValues;
 use crate::perfdata::private::TracepointPrograms;
 use crate::sys::Refused;
 use crate::sys::perf_event::OpenError;
@@ -293,6 +294,8 @@ pub struct Summary {
     pub verdicts: Vec<Verdict>,
     /// What BPF programs wrote into events of their own.
     pub outputs: Vec<OutputTally>,
+    /// What the programs of BPF objects have counted.
+    pub values: Vec<ObjectValues>,
     /// How many files were finished, where there are several; else 0.
     pub n_parts: u64,
 }

@@ -1,6 +1,8 @@
 //! The BPF object files whose programs are events: what they have, for the event parser, and their
 //! programs in the kernel, for a recording.
 
+mod told;
+
 use std::os::fd::AsFd as _;
 use std::path::Path;
 

@@ -25,6 +25,7 @@ use crate::perfdata::SampleIdLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::private::Message;
+use crate::perfdata::private::ObjectValues;
 use crate::perfdata::private::TracepointPrograms;
 use crate::sys::bpf_counters;
 use crate::sys::perf_event;
@@ -229,6 +230,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         triggers,
         objects,
         off_cpu,
+        values: Vec::new(),
         sample_filters,
         finished: config.parts.as_ref().map(Finished::new),
     };
@@ -516,6 +518,8 @@ pub(super) struct Session<'a> {
     pub(super) objects: Objects,
     /// The program that measures time off the CPU, if that is recorded.
     pub(super) off_cpu: Option<Measure>,
+    /// What their programs had counted at the end of a file.
+    pub(super) values: Vec<ObjectValues>,
     /// The programs that filter samples.
     pub(super) sample_filters: SampleFilters,
     /// The files that are finished, if there are to be several.

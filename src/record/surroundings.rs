@@ -369,7 +369,7 @@ fn cpu_time() -> Duration {
 }
 
 /// The time since boot in ns, as programs' load times have it.
-fn boot_ns() -> u64 {
+pub(super) fn boot_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
     now.map_or(0, |it| u64::try_from(Duration::from(it).as_nanos()).unwrap_or(0))
 }

@@ -230,7 +230,7 @@ fn fit_outputs(object: &mut OpenObject, btf: Option<&Btf>) -> Vec<Output> {
     let mut outputs = Vec::new();
     for mut map in object.maps_mut().filter(|it| file::is_output(it.map_type())) {
         let name = map.name().to_string_lossy().into_owned();
-        let value_type = btf.and_then(|btf| declared(btf, &name));
+        let value_type = btf.and_then(|btf| declared(btf, &name, b"value"));
         let kind = if map.map_type() == MapType::RingBuf {
             // A declaration may leave these open, and the load tells of what does not fit.
             map.set_key_size(0).ok();
@@ -249,13 +249,13 @@ fn fit_outputs(object: &mut OpenObject, btf: Option<&Btf>) -> Vec<Output> {
     outputs
 }
 
-/// The type that the map `name` was declared to have values of.
+/// The type that the map `name` was declared to have values of, or keys: `what` is `value` or `key`.
 ///
 /// Source: `parse_btf_map_def()` in libbpf's `src/libbpf.c`: in `.maps`, a variable of a struct whose
-/// member `value` points to that type.
-fn declared(btf: &Btf, name: &str) -> Option<u32> {
+/// member of this name points to that type.
+pub(super) fn declared(btf: &Btf, name: &str, what: &[u8]) -> Option<u32> {
     let (definition, _) = btf.place(btf.section(b".maps")?, name)?;
-    let value = btf.fields(definition).find(|it| it.name == b"value")?;
+    let value = btf.fields(definition).find(|it| it.name == what)?;
     btf.pointee(value.type_id)
 }
 
@@ -272,7 +272,7 @@ fn set_maps(
             let known = known.filter(|it| !it.contains('.')).collect();
             return Err(Error::UnknownMap { name: name.clone(), known });
         };
-        let value_type = btf.and_then(|btf| declared(btf, name));
+        let value_type = btf.and_then(|btf| declared(btf, name, b"value"));
         settings::set_map(&map, btf, value_type, keys.as_deref(), &setting.value)?;
     }
     Ok(())

@@ -11,6 +11,7 @@ mod file;
 mod load;
 mod messages;
 mod settings;
+mod values;
 mod verdicts;
 
 pub use error::Error;

@@ -57,7 +57,7 @@ fn bad_value(btf: &Btf, type_id: u32, name: &str, value: &str) -> Error {
 }
 
 /// The data section that a map of libbpf's own making holds: its name ends in it.
-fn section_of(map: &str, btf: &Btf) -> Option<u32> {
+pub(super) fn section_of(map: &str, btf: &Btf) -> Option<u32> {
     let dot = map.find('.')?;
     btf.section(map.get(dot..)?.as_bytes())
 }
