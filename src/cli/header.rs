@@ -84,7 +84,10 @@ impl Args {
 fn write_programs(file: &Input, recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     // What is wrong with the records is told by whoever reads them for their own sake.
     match Index::new(recording, file, &Wanted::default()) {
-        Ok(index) => header::write_programs(&Programs::new(recording, &index), out),
+        Ok(index) => {
+            header::write_programs(&Programs::new(recording, &index), out)?;
+            header::write_objects(index.bpf.messages(), out)
+        }
         Err(error) => writeln!(out, "# records damaged: {error}"),
     }
 }

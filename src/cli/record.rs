@@ -138,6 +138,10 @@ pub(super) struct Args {
     /// Keep what BPF programs of `-e FILE.bpf.o` write while other tasks than the target run, too.
     #[arg(long)]
     all_output: bool,
+    /// Tell at the end what the global variables and small maps of BPF objects hold. They are in the
+    /// file in any case: `report --header-only -I`.
+    #[arg(long)]
+    print_values: bool,
     /// Do not keep what is known of BPF programs.
     #[arg(long)]
     no_bpf_event: bool,
@@ -217,6 +221,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if !args.quiet {
         summary::tell_summary(&summary, &config.output);
+    }
+    if args.print_values {
+        summary::tell_values(&summary.values);
     }
     let status = summary.command.map_or(0, Ended::shell_status);
     match args.fail_on_loss {

@@ -34,6 +34,7 @@ pub use object::ObjectOutput;
 pub use object::ObjectProgram;
 pub use object::ObjectValues;
 pub use object::ObjectVariable;
+pub use object::digits;
 
 use super::Cursor;
 use super::Endian;

@@ -8,6 +8,7 @@ use super::Object;
 use super::load::declared;
 use super::settings::section_of;
 use crate::btf::Btf;
+use crate::perfdata::private;
 use crate::perfdata::private::ObjectMap;
 use crate::perfdata::private::ObjectVariable;
 use crate::sys::bpf_names;
@@ -163,13 +164,13 @@ impl<'a> Types<'a> {
     fn text(&self, type_id: Option<u32>, bytes: &[u8]) -> String {
         let typed = self.btf.zip(type_id);
         let typed = typed.and_then(|(btf, id)| btf.print(id, bytes, TEXT_MAX));
-        typed.unwrap_or_else(|| match bytes {
-            [a, b, c, d] => u32::from_ne_bytes([*a, *b, *c, *d]).to_string(),
-            [a, b, c, d, e, f, g, h] => {
-                u64::from_ne_bytes([*a, *b, *c, *d, *e, *f, *g, *h]).to_string()
-            }
-            _ => bytes.iter().take(TEXT_MAX / 2).map(|it| format!("{it:02x}")).collect(),
-        })
+        let number = || match bytes.len() {
+            4 => bytes.first_chunk().map(|it| u64::from(u32::from_ne_bytes(*it))),
+            8 => bytes.first_chunk().map(|it| u64::from_ne_bytes(*it)),
+            _ => None,
+        };
+        let text = typed.or_else(|| number().map(|it| it.to_string()));
+        text.unwrap_or_else(|| private::digits(bytes.get(..TEXT_MAX / 2).unwrap_or(bytes)))
     }
 }
 

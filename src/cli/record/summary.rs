@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::bpf::Skipped;
+use crate::perfdata::private::ObjectValues;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
 use crate::record::Losses;
@@ -10,6 +11,7 @@ use crate::record::Output;
 use crate::record::OutputTally;
 use crate::record::Summary;
 use crate::record::Verdict;
+use crate::render;
 
 use super::super::message;
 use super::name_of;
@@ -113,6 +115,17 @@ impl Without {
 
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+/// Tells what the programs of BPF objects have counted.
+pub(super) fn tell_values(values: &[ObjectValues]) {
+    let mut text = Vec::new();
+    // Writing to memory cannot fail.
+    if render::header::write_values(values, "", &mut text).is_ok() {
+        for line in String::from_utf8_lossy(&text).lines() {
+            message::say(line);
+        }
+    }
 }
 
 /// What BPF programs wrote of tasks that are not recorded, a line for each event.

@@ -1,5 +1,7 @@
 //! BPF objects whose programs are events, and what these have counted.
 
+use std::fmt::Write;
+
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -96,11 +98,16 @@ impl BpfObject {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         digits.chunks(2).map(byte).collect::<Option<_>>().unwrap_or_default()
     }
+}
 
-    /// BTF as its digits.
-    pub fn btf_digits(btf: &[u8]) -> String {
-        btf.iter().map(|it| format!("{it:02x}")).collect()
+/// `bytes` as hexadecimal digits.
+pub fn digits(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len().saturating_mul(2));
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        write!(digits, "{byte:02x}").unwrap_or_default();
     }
+    digits
 }
 
 #[cfg(test)]
@@ -111,7 +118,7 @@ mod tests {
     fn types_are_carried_as_digits() {
         let of = |btf: &str| BpfObject { btf: btf.to_owned(), ..BpfObject::default() }.btf_bytes();
         let bytes = [0x9f, 0xeb, 0, 10];
-        assert_eq!(BpfObject::btf_digits(&bytes), "9feb000a");
+        assert_eq!(digits(&bytes), "9feb000a");
         assert_eq!(of("9feb000a"), bytes);
         assert_eq!((of("9feb0"), of("xy"), of("\u{e9}")), (vec![0x9f, 0xeb, 0], vec![], vec![]));
     }

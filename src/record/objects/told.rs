@@ -11,6 +11,7 @@ use crate::perfdata::private::Message;
 use crate::perfdata::private::ObjectOutput;
 use crate::perfdata::private::ObjectProgram;
 use crate::perfdata::private::ObjectValues;
+use crate::perfdata::private::digits;
 use crate::record::open::Opened;
 use crate::record::surroundings::boot_ns;
 use crate::sys::perf_event::EventFd;
@@ -96,5 +97,5 @@ fn outputs(loaded: &Loaded, events: &[&Opened<EventFd>]) -> (Vec<ObjectOutput>, 
     for (output, types) in outputs.iter_mut().zip(types) {
         output.types = ids.by_ref().take(types.len()).collect();
     }
-    (outputs, BpfObject::btf_digits(&part))
+    (outputs, digits(&part))
 }

@@ -162,8 +162,8 @@ mod tests {
     fn what_no_record_has_room_for_is_none() {
         let form = Form { fields: FIELDS, id: 7 };
         let mut out = Vec::new();
-        assert_eq!(form.encode(&[0; 65_536], Nanos(0), &mut out), None);
-        assert_eq!(form.encode(&[0; 65_468], Nanos(0), &mut out), Some(()));
+        assert_eq!(form.encode(&vec![0; 65_536], Nanos(0), &mut out), None);
+        assert_eq!(form.encode(&vec![0; 65_468], Nanos(0), &mut out), Some(()));
         assert_eq!((out.len(), out[6], out[7]), (65_528, 0xf8, 0xff));
     }
 }

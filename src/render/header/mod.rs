@@ -3,6 +3,7 @@
 mod attr;
 mod bpf;
 mod machine;
+mod objects;
 mod programs;
 
 use std::io;
@@ -27,6 +28,8 @@ use crate::perfdata::feature::Text;
 use crate::units::FileOffset;
 use crate::units::LocalTime;
 
+pub use self::objects::write_objects;
+pub use self::objects::write_values;
 pub use self::programs::write_programs;
 
 use self::attr::Attribute;
