@@ -63,6 +63,11 @@ pub enum Note {
         /// `SYSTEM:EVENT`.
         tracepoint: String,
     },
+    /// A program of a probe runs as often at each hit as there are CPUs.
+    RunsOnEachCpu {
+        /// The program.
+        program: String,
+    },
     /// A CPU went offline before its event was open.
     CpuOffline {
         /// The CPU.
@@ -176,6 +181,11 @@ impl fmt::Display for Note {
                 f,
                 "`{program}` decides for every recorder of `{tracepoint}`: where it returns 0, \
                  nobody gets the sample"
+            ),
+            Self::RunsOnEachCpu { program } => write!(
+                f,
+                "`{program}` runs once for each CPU at each hit; what it counts is as many times \
+                 too much"
             ),
             Self::HiddenTasks { n_tasks } => {
                 write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")

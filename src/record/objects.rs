@@ -4,6 +4,7 @@
 mod told;
 
 use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -22,6 +23,7 @@ use crate::host::files;
 use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::sys::Refused;
+use crate::sys::bpf;
 use crate::sys::message_ring::MessageRing;
 use crate::sys::perf_event::EventFd;
 use crate::sys::perf_event::Target;
@@ -57,6 +59,8 @@ pub(super) struct Objects {
     loaded: Vec<Loaded>,
     /// The events that hold programs of tracepoints.
     anchors: Vec<EventFd>,
+    /// What attaches programs of probes.
+    links: Vec<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -100,7 +104,7 @@ impl Objects {
             tracing::debug!(path = of.path, programs = ?of.programs, "loaded");
             loaded.push(Loaded { by: of.clone(), object });
         }
-        Ok(Self { loaded, anchors: Vec::new() })
+        Ok(Self { loaded, ..Self::default() })
     }
 
     fn find(&self, of: &OfObject) -> Option<&Object> {
@@ -182,6 +186,25 @@ impl Objects {
                 Some(anchor) => vec![anchor],
                 None => instances.collect(),
             };
+            if self.find(of).is_some_and(|it| it.is_gated(&event.name)) {
+                // Each with the number of its CPU, plus one; 0 where it is of all CPUs.
+                let cookie = |target| rings::cpu_of(target).map_or(0, |it| u64::from(it.0) + 1);
+                let links = event
+                    .instances
+                    .iter()
+                    .map(|(target, fd)| bpf::attach(program.as_fd(), fd, cookie(*target)));
+                let links: Result<Vec<OwnedFd>, _> = links.collect();
+                match links {
+                    Ok(links) => {
+                        self.links.extend(links);
+                        continue;
+                    }
+                    Err(errno) => tracing::debug!(%errno, event = %event.name, "no link"),
+                }
+            }
+            if matches!(section, Section::Probe { .. }) && 1 < event.instances.len() {
+                notes.push(Note::RunsOnEachCpu { program: event.name.clone() });
+            }
             for fd in holders {
                 match fd.set_program(program.as_fd()) {
                     Ok(()) => {}
@@ -231,6 +254,7 @@ impl Objects {
     /// Lets no program run any more but those of events of ours alone, which end with these.
     pub(super) fn detach(&mut self) {
         self.anchors.clear();
+        self.links.clear();
         self.loaded.iter_mut().for_each(|it| it.object.detach());
     }
 }

@@ -8,6 +8,7 @@
 //! `bpf_prog_get_info_by_fd()` in `kernel/bpf/syscall.c`.
 
 use std::ffi::c_void;
+use std::os::fd::AsFd as _;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
@@ -19,6 +20,8 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::OpenProgramMut;
 use libbpf_rs::libbpf_sys as raw;
 use nix::errno::Errno;
+
+use super::perf_event::EventFd;
 
 /// The number of arrays that a `struct bpf_prog_info` points to.
 pub const PROG_ARRAYS: usize = 9;
@@ -425,6 +428,30 @@ pub fn types_of(object: &OpenObject) -> Option<Vec<u8>> {
     let bytes =
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), usize::try_from(len).ok()?) };
     Some(bytes.to_vec())
+}
+
+/// Attaches a program to a perf event as long as the answer is open; `cookie` is what
+/// `bpf_get_attach_cookie()` gives it. Since Linux 5.15.
+///
+/// # Errors
+///
+/// As those of [`EventFd::set_program`], and `EINVAL` of an older kernel.
+pub fn attach(program: BorrowedFd<'_>, event: &EventFd, cookie: u64) -> Result<OwnedFd, Errno> {
+    let mut options = raw::bpf_link_create_opts {
+        sz: size_of::<raw::bpf_link_create_opts>() as u64,
+        ..raw::bpf_link_create_opts::default()
+    };
+    options.__bindgen_anon_1.perf_event =
+        raw::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_1 { bpf_cookie: cookie };
+    let (program, event) = (program.as_raw_fd(), event.as_fd().as_raw_fd());
+    // SAFETY: both descriptors are open as long as their borrows, and the options are alive.
+    let fd =
+        unsafe { raw::bpf_link_create(program, event, raw::BPF_PERF_EVENT, &raw const options) };
+    if fd < 0 {
+        return Err(Errno::from_raw(fd.wrapping_neg()));
+    }
+    // SAFETY: the call has made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Puts `instructions` in the place of those of a program that is not loaded yet.

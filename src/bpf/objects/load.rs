@@ -20,6 +20,7 @@ use libbpf_rs::libbpf_sys;
 use super::Error;
 use super::Log;
 use super::file;
+use super::gate;
 use super::messages::heard;
 use super::settings;
 use super::verdicts;
@@ -48,6 +49,8 @@ struct Verdict {
     can_drop: bool,
     /// Where its zeros are counted, if they are.
     count: Option<MapHandle>,
+    /// Whether it runs once at each hit of a probe, and not once for each CPU.
+    is_gated: bool,
 }
 
 /// A map through which programs write samples.
@@ -147,6 +150,11 @@ impl Object {
         self.verdicts.iter().any(|it| it.program == program && it.can_drop)
     }
 
+    /// Whether a program of a probe runs once at each hit, and not once for each CPU.
+    pub fn is_gated(&self, program: &str) -> bool {
+        self.verdicts.iter().any(|it| it.program == program && it.is_gated)
+    }
+
     /// How often a program returned 0; `None` if nobody counted.
     pub fn n_dropped(&self, program: &str) -> Option<u64> {
         let verdict = self.verdicts.iter().find(|it| it.program == program)?;
@@ -206,8 +214,12 @@ fn count_verdicts(object: &mut OpenObject) -> Vec<Verdict> {
         }
         let can_drop = verdicts::can_be_zero(program.insns());
         let count = if can_drop { count_zeros(&mut program) } else { None };
+        // Last, so that what the gate returns is not counted.
+        let gated = gate::gated(program.insns());
+        let gated = gated.filter(|_| program.prog_type() == ProgramType::Kprobe);
+        let is_gated = gated.is_some_and(|it| bpf::set_instructions(&mut program, &it).is_ok());
         let program = program.name().to_string_lossy().into_owned();
-        verdicts.push(Verdict { program, can_drop, count });
+        verdicts.push(Verdict { program, can_drop, count, is_gated });
     }
     verdicts
 }

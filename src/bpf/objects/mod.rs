@@ -8,6 +8,7 @@
 
 mod error;
 mod file;
+mod gate;
 mod load;
 mod messages;
 mod settings;

@@ -23,20 +23,20 @@ use libbpf_rs::libbpf_sys as raw;
 /// One instruction, less the type that generated code has for it.
 pub(super) type Instruction = raw::bpf_insn;
 
-const EXIT: u8 = 0x95;
-const JUMP: u8 = 0x05;
+pub(super) const EXIT: u8 = 0x95;
+pub(super) const JUMP: u8 = 0x05;
 /// `if (w0 != imm) goto`.
 const JUMP32_NOT_EQUAL: u8 = 0x56;
 const LOAD_WIDE: u8 = 0x18;
 const MOVE: u8 = 0xb7;
-const MOVE32: u8 = 0xb4;
+pub(super) const MOVE32: u8 = 0xb4;
 const ATOMIC_WIDE: u8 = 0xdb;
 /// `BPF_PSEUDO_MAP_VALUE`: the address of a map's value, by the map's descriptor.
 const MAP_VALUE: u8 = 2;
 /// Classes whose instructions are jumps, but for calls and exits.
 const CLASSES_OF_JUMPS: [u8; 2] = [0x05, 0x06];
 
-fn instruction(code: u8, registers: (u8, u8), off: i16, imm: i32) -> Instruction {
+pub(super) fn instruction(code: u8, registers: (u8, u8), off: i16, imm: i32) -> Instruction {
     let mut made = Instruction { code, off, imm, ..Instruction::default() };
     made.set_dst_reg(registers.0);
     made.set_src_reg(registers.1);
@@ -67,27 +67,27 @@ pub(super) fn counting(program: &[Instruction], counts: i32) -> Option<Vec<Instr
     Some(counted)
 }
 
+/// The targets of all jumps of `program`.
+pub(super) fn targets(program: &[Instruction]) -> impl Iterator<Item = usize> {
+    let jumps = program.iter().enumerate().filter(|(_, it)| {
+        // 0x80 is a call, 0x90 an exit.
+        CLASSES_OF_JUMPS.contains(&(it.code & 7)) && !matches!(it.code & 0xf0, 0x80 | 0x90)
+    });
+    jumps.filter_map(|(at, it)| {
+        // `goto` with 32 bits has its distance in `imm`.
+        let distance = if it.code == 0x06 { i64::from(it.imm) } else { i64::from(it.off) };
+        usize::try_from(i64::try_from(at).ok()?.checked_add(1)?.checked_add(distance)?).ok()
+    })
+}
+
 /// Whether `program` may return 0: it does not where each `exit` follows another constant, and
 /// nothing jumps between the two.
 pub(super) fn can_be_zero(program: &[Instruction]) -> bool {
-    let is_target = |wanted: usize| {
-        let jumps = program.iter().enumerate().filter(|(_, it)| {
-            // 0x80 is a call, 0x90 an exit.
-            CLASSES_OF_JUMPS.contains(&(it.code & 7)) && !matches!(it.code & 0xf0, 0x80 | 0x90)
-        });
-        let mut targets = jumps.map(|(at, it)| {
-            // `goto` with 32 bits has its distance in `imm`.
-            let far = it.code == 0x06;
-            let distance = if far { i64::from(it.imm) } else { i64::from(it.off) };
-            i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1).saturating_add(distance)
-        });
-        targets.any(|it| usize::try_from(it) == Ok(wanted))
-    };
     program.iter().enumerate().filter(|(_, it)| it.code == EXIT).any(|(at, _)| {
         let before = at.checked_sub(1).and_then(|at| program.get(at));
         let is_constant = before
             .is_some_and(|it| matches!(it.code, MOVE | MOVE32) && it.dst_reg() == 0 && it.imm != 0);
-        !is_constant || is_target(at)
+        !is_constant || targets(program).any(|it| it == at)
     })
 }
 

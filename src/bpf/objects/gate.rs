@@ -1,0 +1,166 @@
+//! A program of a probe, made to run once at each hit.
+//!
+//! A probe is opened on each CPU, and each hit runs the programs of all of them, so that a program
+//! would see everything as often as there are CPUs. So each event has the number of its CPU, plus
+//! one, as the cookie that its program can ask for, and a gate lets the program go on only on
+//! that CPU:
+//!
+//! ```text
+//!         a                       a
+//!         b          ->           goto gate
+//!         c                       c
+//!                         gate:   keep r1..r5 in r6..r9 as far as they are in use
+//!                                 r0 = bpf_get_attach_cookie(ctx)
+//!                                 if (r0 == 0) goto on
+//!                                 if (r0 == bpf_get_smp_processor_id() + 1) goto on
+//!                                 return 0
+//!                         on:     take r1..r5 back; b; goto c
+//! ```
+//!
+//! Up to the gate the program has only moved numbers between registers, and what is moved there is
+//! nothing that the loader has to find in its place.
+//!
+//! Source: `create_local_trace_uprobe()` and `__uprobe_perf_func()` in
+//! `kernel/trace/trace_uprobe.c`.
+
+use super::verdicts::EXIT;
+use super::verdicts::Instruction;
+use super::verdicts::JUMP;
+use super::verdicts::MOVE32;
+use super::verdicts::instruction;
+use super::verdicts::targets;
+
+const CALL: u8 = 0x85;
+const MOVE_REGISTER: u8 = 0xbf;
+const LOAD_WIDE: u8 = 0x18;
+const ADD: u8 = 0x07;
+const JUMP_EQUAL: u8 = 0x15;
+const JUMP_EQUAL_REGISTER: u8 = 0x1d;
+/// `bpf_get_smp_processor_id()` and `bpf_get_attach_cookie()`.
+const GET_CPU: i32 = 8;
+const GET_COOKIE: i32 = 174;
+
+/// `program` with a gate; `None` where it has no place for one.
+pub(super) fn gated(program: &[Instruction]) -> Option<Vec<Instruction>> {
+    // What holds something: the context at first.
+    let mut in_use = vec![1_u8];
+    let mut at = 0;
+    loop {
+        let it = program.get(at)?;
+        if at != 0 && targets(program).any(|target| target == at) {
+            return None;
+        }
+        let class = it.code & 7;
+        let is_moved = it.code == MOVE_REGISTER || (it.code == CALL && it.src_reg() == 0);
+        if is_moved && !targets(program).any(|target| target == at) {
+            return gate_at(program, at, &in_use);
+        }
+        // Loads of memory and of constants, and arithmetic; but the context is needed.
+        let is_plain = it.code == LOAD_WIDE || matches!(class, 0x01 | 0x04 | 0x07);
+        if !is_plain || it.dst_reg() == 1 {
+            return None;
+        }
+        if !in_use.contains(&it.dst_reg()) {
+            in_use.push(it.dst_reg());
+        }
+        at += if it.code == LOAD_WIDE { 2 } else { 1 };
+    }
+}
+
+fn gate_at(program: &[Instruction], at: usize, in_use: &[u8]) -> Option<Vec<Instruction>> {
+    // Who may change in a call, and who does not.
+    let lost: Vec<u8> = (0..=5).filter(|it| in_use.contains(it)).collect();
+    let mut free = (6..=9).filter(|it| !in_use.contains(it));
+    let cookie = free.next()?;
+    let kept: Option<Vec<(u8, u8)>> = lost.iter().map(|it| Some((*it, free.next()?))).collect();
+    let kept = kept?;
+
+    let mut gated = program.to_vec();
+    let moved = *program.get(at)?;
+    let jump = |from: usize, to: usize| {
+        let distance = i64::try_from(to).ok()? - i64::try_from(from).ok()? - 1;
+        Some(instruction(JUMP, (0, 0), i16::try_from(distance).ok()?, 0))
+    };
+    *gated.get_mut(at)? = jump(at, program.len())?;
+    gated.extend(kept.iter().map(|it| instruction(MOVE_REGISTER, (it.1, it.0), 0, 0)));
+    gated.extend([
+        instruction(CALL, (0, 0), 0, GET_COOKIE),
+        instruction(JUMP_EQUAL, (0, 0), 6, 0),
+        instruction(MOVE_REGISTER, (cookie, 0), 0, 0),
+        instruction(CALL, (0, 0), 0, GET_CPU),
+        instruction(ADD, (0, 0), 0, 1),
+        instruction(JUMP_EQUAL_REGISTER, (0, cookie), 2, 0),
+        instruction(MOVE32, (0, 0), 0, 0),
+        instruction(EXIT, (0, 0), 0, 0),
+    ]);
+    gated.extend(kept.iter().map(|it| instruction(MOVE_REGISTER, (it.0, it.1), 0, 0)));
+    gated.push(moved);
+    let back = jump(gated.len(), at + 1)?;
+    gated.push(back);
+    Some(gated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Opcode, registers, distance and constant of each.
+    fn text(program: &[Instruction]) -> Vec<(u8, u8, u8, i16, i32)> {
+        program.iter().map(|it| (it.code, it.dst_reg(), it.src_reg(), it.off, it.imm)).collect()
+    }
+
+    fn load(to: u8) -> Instruction {
+        instruction(0x79, (to, 1), 112, 0)
+    }
+
+    fn exit() -> Instruction {
+        instruction(EXIT, (0, 0), 0, 0)
+    }
+
+    #[test]
+    fn the_gate_stands_before_anything_is_done() {
+        let program = [load(2), instruction(MOVE_REGISTER, (6, 1), 0, 0), exit()];
+        assert_eq!(
+            text(&gated(&program).unwrap()),
+            [
+                (0x79, 2, 1, 112, 0),
+                (0x05, 0, 0, 1, 0),
+                (0x95, 0, 0, 0, 0),
+                (0xbf, 7, 1, 0, 0),
+                (0xbf, 8, 2, 0, 0),
+                (0x85, 0, 0, 0, 174),
+                (0x15, 0, 0, 6, 0),
+                (0xbf, 6, 0, 0, 0),
+                (0x85, 0, 0, 0, 8),
+                (0x07, 0, 0, 0, 1),
+                (0x1d, 0, 6, 2, 0),
+                (0xb4, 0, 0, 0, 0),
+                (0x95, 0, 0, 0, 0),
+                (0xbf, 1, 7, 0, 0),
+                (0xbf, 2, 8, 0, 0),
+                (0xbf, 6, 1, 0, 0),
+                (0x05, 0, 0, -15, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_without_a_place_for_it_has_none() {
+        let store = instruction(0x7b, (10, 1), -8, 0);
+        let branch = instruction(0x15, (1, 0), 1, 0);
+        let call_of_own = instruction(CALL, (0, 1), 0, 4);
+        let full = [load(0), load(2), load(3), load(4), instruction(CALL, (0, 0), 0, 14), exit()];
+        let programs: [&[Instruction]; 7] = [
+            &[],
+            &[load(1), exit()],
+            &[exit()],
+            &[store, exit()],
+            &[branch, exit()],
+            &[call_of_own, exit()],
+            &full,
+        ];
+        for program in programs {
+            assert!(gated(program).is_none(), "{:?}", text(program));
+        }
+    }
+}
