@@ -333,9 +333,9 @@ mod tests {
         let (end, other) = (it.label(), it.label());
         it.jump_if_value(Condition::Equal, R1, 7, R2, other);
         it.jump(end);
+        assert!(it.is_used(other) && it.is_used(end));
         it.place(other);
         it.place(end);
-        assert!(it.is_used(other) && it.is_used(end));
         it.exit();
         let insns = it.finish().unwrap();
         assert_eq!(insns.iter().map(|it| it.offset).collect::<Vec<_>>(), [0, 0]);

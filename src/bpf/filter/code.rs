@@ -502,3 +502,6 @@ impl Code<'_> {
         self.asm.exit();
     }
 }
+
+#[cfg(test)]
+mod tests;
