@@ -20,6 +20,8 @@ mod events;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod filters;
+#[cfg(test)]
 mod habits;
 #[cfg(test)]
 mod images;

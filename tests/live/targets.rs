@@ -77,6 +77,7 @@ fn check_family(recording: &Path, task: u32) {
 const USER: &str = "54321";
 const NOBODY: &str = "54320";
 const SELF_WATCHER: &str = "54322";
+const LATE_USER: &str = "54323";
 
 fn spinning_user() -> Background {
     let mut spin = Command::new("setpriv");
@@ -94,12 +95,34 @@ fn the_tasks_of_a_user_are_recorded_with_what_they_start() {
     let spin = spinning_user();
     record(&recording, &["-u", USER, "-e", "cpu-clock", "sleep", "0.5"]);
     check_family(&recording, spin.pid());
-    let mut nobody = bpfperf();
-    nobody.args(["record", "-u", NOBODY, "-o"]).arg(&recording).arg("true");
-    let output = output_of(&mut nobody);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&nobody, &output));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, format!("error: no task of the user {NOBODY} runs\n"));
+    // A tracepoint has no such filter: there it is the tasks that the user has at the start.
+    record(&recording, &["-u", USER, "-e", "sched:sched_stat_runtime", "sleep", "0.5"]);
+    check_family(&recording, spin.pid());
+    let nobody = |event: &str| {
+        let mut nobody = bpfperf();
+        nobody.args(["record", "-u", NOBODY, "-e", event, "-o"]).arg(&recording).arg("true");
+        let output = output_of(&mut nobody);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = nobody("sched:sched_switch");
+    assert_eq!((status, said), (Some(1), format!("error: no task of the user {NOBODY} runs\n")));
+    // Somebody may begin to run for that user.
+    let (status, said) = nobody("cpu-clock");
+    assert!(status == Some(0) && said.contains("(no samples, "), "{said}");
+}
+
+#[test]
+fn a_user_who_begins_to_run_meanwhile_is_recorded() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let script =
+        format!("timeout 0.5 setpriv --reuid {LATE_USER} --clear-groups sh -c '{SPIN}'; true");
+    record(&recording, &["-u", LATE_USER, "-e", "cpu-clock", "sh", "-c", &script]);
+    let late = tasks(bpfperf(), &recording);
+    assert!(late.values().sum::<usize>() > 10, "{late:?}");
 }
 
 #[test]

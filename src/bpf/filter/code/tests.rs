@@ -85,8 +85,8 @@ fn machine() -> Machine {
     it.write(at(VIEW_AT, view.addr), &0x7fff_0000_1000_u64.to_ne_bytes());
     it.comm[..9].copy_from_slice(b"kworker/0");
     it.cpu = 5;
-    it.pid_tgid = 11 << 32 | 12;
-    it.uid_gid = 100 << 32 | 1000;
+    it.pid_tgid = (11 << 32) + 12;
+    it.uid_gid = (100 << 32) + 1000;
     it.cgroup = 7;
     it.map(WHICH, 4, 4);
     it.map(TABLES, u64::from(N_SLOTS * SLOT_LEN), 2 * (N_SLOTS * SLOT_LEN) as usize);
@@ -277,8 +277,8 @@ fn an_instruction_lies_in_a_program_from_its_first_byte_to_its_last() {
 
 #[test]
 fn of_a_call_chain_one_frame_of_the_kernel_is_enough() {
-    const KERNEL: u64 = -128_i64 as u64;
-    const USER: u64 = CONTEXT_USER as u64;
+    const KERNEL: u64 = (-128_i64).cast_unsigned();
+    const USER: u64 = CONTEXT_USER.cast_unsigned();
     let (outside, inside) = (0xffff_ffff_8100_0010, RANGES[1].0 + 8);
     let check = |ip: u64, chain: &[u64], want: bool| {
         let mut it = machine();
