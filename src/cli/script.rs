@@ -14,6 +14,7 @@ use crate::render::script::Options;
 use crate::render::script::Precision;
 use crate::render::script::Selection;
 use crate::render::script::Show;
+use crate::render::script::Shown;
 use crate::render::script::Source;
 use crate::render::script::script;
 use crate::replay::Index;
@@ -87,7 +88,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if header == header::Then::Stop {
         return Ok(ExitCode::SUCCESS);
     }
-    let options = options(args, &file, &recording)?;
     let shown = [
         (args.show_bpf_events, Show::BpfEvents),
         (args.show_mmap_events, Show::MmapEvents),
@@ -100,6 +100,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
     let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
     input::check(&args.input, &index)?;
+    let options = options(args, &file, &recording, &index)?;
     let machine = ThisMachine::new(&file, &index);
     let names = Names::new(&index, &machine);
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
@@ -111,7 +112,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: &Args, file: &Input, recording: &Recording) -> Result<Options, Failure> {
+fn options(
+    args: &Args,
+    file: &Input,
+    recording: &Recording,
+    index: &Index,
+) -> Result<Options, Failure> {
     let selection = match &args.fields {
         None => Selection::Default,
         Some(list) => Selection::parse(list).map_err(|error| {
@@ -120,7 +126,10 @@ fn options(args: &Args, file: &Input, recording: &Recording) -> Result<Options, 
                 .hint(format!("fields are {}", known.join(", ")))
         })?,
     };
-    let events: Vec<_> = recording.events.iter().map(|it| (it.name.as_str(), &it.attr)).collect();
+    let kinds = script::kinds(recording, index);
+    let events = recording.events.iter().zip(kinds);
+    let shown = events.map(|(it, kind)| Shown { name: &it.name, attr: &it.attr, kind });
+    let events: Vec<_> = shown.collect();
     let fields = selection
         .of_events(&events)
         .map_err(|error| Failure::because("cannot print these fields", &error))?;

@@ -26,6 +26,7 @@ use bpfperf::render::header::Header;
 use bpfperf::render::report;
 use bpfperf::render::report::Style;
 use bpfperf::render::script::Fields;
+use bpfperf::render::script::Kind;
 use bpfperf::render::script::Only;
 use bpfperf::render::script::Options;
 use bpfperf::render::script::Origin;
@@ -113,7 +114,7 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {
         dump: Vec::new(),
-        fields: recording.events.iter().map(|it| Fields::of_event(&it.attr)).collect(),
+        fields: recording.events.iter().map(|it| Fields::of_event(&it.attr, Kind::Usual)).collect(),
         precision: Precision::Nanoseconds,
         max_frames: 127,
         only: Only::default(),

@@ -33,14 +33,39 @@ bitflags! {
         const PERIOD = 1 << 10;
         /// What a tracepoint noted.
         const TRACE = 1 << 11;
+        /// What a BPF program wrote.
+        const BPF_OUTPUT = 1 << 12;
     }
 }
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
 
+/// `PERF_TYPE_SOFTWARE`.
+const SOFTWARE: u32 = 1;
+
+/// An event that is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its attribute.
+    pub attr: &'a Attr,
+    /// What its samples are.
+    pub kind: Kind,
+}
+
+/// What the samples of an event are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What the event's type says.
+    Usual,
+    /// Values that a BPF program wrote, of a type that is known.
+    Written,
+}
+
 /// Names as they are typed, in the order in which errors list them.
-const NAMES: [(&str, Fields); 13] = [
+const NAMES: [(&str, Fields); 14] = [
     ("comm", Fields::COMM),
     ("tid", Fields::TID),
     ("pid", Fields::PID),
@@ -54,6 +79,7 @@ const NAMES: [(&str, Fields); 13] = [
     ("symoff", Fields::SYMOFF),
     ("dso", Fields::DSO),
     ("period", Fields::PERIOD),
+    ("bpf-output", Fields::BPF_OUTPUT),
 ];
 
 /// What was asked for: fields by themselves, or changes to what is printed by default.
@@ -113,7 +139,7 @@ impl Selection {
         }
     }
 
-    /// The fields that it selects of the samples of each event, given by name and attribute.
+    /// The fields that it selects of the samples of each event.
     ///
     /// As in perf, the first event of a type decides for all of that type: where a later one's
     /// samples lack a field, its place is kept. Dummies, which have no samples, decide nothing.
@@ -121,26 +147,28 @@ impl Selection {
     /// # Errors
     ///
     /// The first that was asked for and that the samples do not carry.
-    pub fn of_events(self, events: &[(&str, &Attr)]) -> Result<Vec<Fields>, MissingField> {
+    pub fn of_events(self, events: &[Shown<'_>]) -> Result<Vec<Fields>, MissingField> {
         let decides = |attr: &Attr| (attr.kind, attr.config) != DUMMY;
         let of_type = |kind: u32| {
-            let is_first = |attr: &Attr| output_type(attr.kind) == kind && decides(attr);
-            match events.iter().find(|(_, attr)| is_first(attr)) {
-                Some((event, attr)) => self.of_event(event, attr),
+            let is_first = |it: &&Shown<'_>| it.output_type() == kind && decides(it.attr);
+            match events.iter().find(is_first) {
+                Some(event) => self.of_event(*event),
                 None => {
                     let sample_type = SampleType::all() - SampleType::CALLCHAIN;
-                    self.of_event("dummy", &Attr { kind, sample_type, ..Attr::default() })
+                    let attr = &Attr { kind, sample_type, ..Attr::default() };
+                    self.of_event(Shown { name: "dummy", attr, kind: Kind::Usual })
                 }
             }
         };
-        events.iter().map(|(_, attr)| of_type(output_type(attr.kind))).collect()
+        events.iter().map(|it| of_type(it.output_type())).collect()
     }
 
-    fn of_event(self, event: &str, attr: &Attr) -> Result<Fields, MissingField> {
+    fn of_event(self, shown: Shown<'_>) -> Result<Fields, MissingField> {
+        let Shown { name: event, attr, kind } = shown;
         let (asked, fields) = match self {
-            Self::Default => (Fields::empty(), Fields::of_event(attr)),
+            Self::Default => (Fields::empty(), Fields::of_event(attr, kind)),
             Self::Only(fields) => (fields, fields),
-            Self::Changed { plus, minus } => (plus, (Fields::base(attr) | plus) - minus),
+            Self::Changed { plus, minus } => (plus, (Fields::base(attr, kind) | plus) - minus),
         };
         asked.check(event, attr)?;
         let noted = if attr.kind == TRACEPOINT { Fields::empty() } else { Fields::TRACE };
@@ -148,9 +176,15 @@ impl Selection {
     }
 }
 
-/// The types that perf tells apart here: those that the kernel has a number for, and all PMUs.
-fn output_type(kind: u32) -> u32 {
-    kind.min(PMU)
+impl Shown<'_> {
+    /// The type of event: those that perf tells apart here, which the kernel has a number for, all
+    /// PMUs as one, and what BPF programs wrote.
+    fn output_type(&self) -> u32 {
+        match self.kind {
+            Kind::Usual => self.attr.kind.min(PMU),
+            Kind::Written => WRITTEN,
+        }
+    }
 }
 
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`.
@@ -158,6 +192,9 @@ const DUMMY: (u32, u64) = (1, 9);
 
 /// `PERF_TYPE_MAX`: the first number of a PMU.
 const PMU: u32 = 6;
+
+/// What is none of these.
+const WRITTEN: u32 = PMU + 1;
 
 /// A field was asked for that the samples do not carry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -175,20 +212,23 @@ impl Fields {
 
     /// What is printed of an event with `attr` if nothing is asked for: perf's defaults, less what
     /// the samples do not carry.
-    pub fn of_event(attr: &Attr) -> Self {
+    ///
+    /// Values that a BPF program wrote are shown as what a tracepoint noted is.
+    pub fn of_event(attr: &Attr, kind: Kind) -> Self {
         let has_chain = attr.sample_type.contains(SampleType::CALLCHAIN);
-        match attr.kind {
-            TRACEPOINT if has_chain => Self::base(attr) | (Self::PLACE - Self::missing(attr)),
-            _ => Self::base(attr),
-        }
+        let base = Self::base(attr, kind);
+        let is_noted = attr.kind == TRACEPOINT || kind == Kind::Written;
+        if is_noted && has_chain { base | (Self::PLACE - Self::missing(attr)) } else { base }
     }
 
     /// The defaults that changes start from. As in perf, call chains are no part of those of
     /// tracepoints once there is a change.
-    fn base(attr: &Attr) -> Self {
+    fn base(attr: &Attr, kind: Kind) -> Self {
         let always = Self::COMM | Self::TID | Self::CPU | Self::TIME | Self::EVENT;
         let wanted = match attr.kind {
+            _ if kind == Kind::Written => always | Self::BPF_OUTPUT,
             TRACEPOINT => always | Self::TRACE,
+            SOFTWARE => always | Self::PLACE | Self::PERIOD | Self::BPF_OUTPUT,
             _ => always | Self::PLACE | Self::PERIOD,
         };
         wanted - Self::missing(attr)
@@ -248,6 +288,10 @@ impl Fields {
 mod tests {
     use super::*;
 
+    fn shown<'a>(name: &'a str, attr: &'a Attr) -> Shown<'a> {
+        Shown { name, attr, kind: Kind::Usual }
+    }
+
     fn attr(sample_type: SampleType) -> Attr {
         Attr { kind: 1, sample_type, ..Attr::default() }
     }
@@ -255,7 +299,7 @@ mod tests {
     #[test]
     fn defaults_leave_out_what_samples_do_not_carry() {
         let attr = attr(SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::PERIOD);
-        let fields = Fields::of_event(&attr);
+        let fields = Fields::of_event(&attr, Kind::Usual);
         assert!(!fields.contains(Fields::CPU));
         assert!(fields.contains(Fields::SYMOFF | Fields::PERIOD | Fields::COMM));
         assert!(!fields.contains(Fields::PID));
@@ -266,7 +310,7 @@ mod tests {
         let attr = attr(SampleType::IP | SampleType::TID);
         for list in ["comm,tid,time,ip", "+time"] {
             let selection = Selection::parse(list).unwrap();
-            let error = selection.of_event("cpu-clock", &attr).unwrap_err();
+            let error = selection.of_event(shown("cpu-clock", &attr)).unwrap_err();
             assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
         }
         assert_eq!(Selection::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
@@ -277,13 +321,16 @@ mod tests {
         let carried = SampleType::IP | SampleType::TID | SampleType::RAW;
         let attr = Attr { kind: TRACEPOINT, ..attr(carried) };
         let fields = |list: &str, attr: &Attr| {
-            Selection::parse(list).unwrap().of_event("sched:sched_switch", attr)
+            Selection::parse(list).unwrap().of_event(shown("sched:sched_switch", attr))
         };
         let always = Fields::COMM | Fields::TID | Fields::EVENT;
-        assert_eq!(Fields::of_event(&attr), always | Fields::TRACE);
+        assert_eq!(Fields::of_event(&attr, Kind::Usual), always | Fields::TRACE);
         assert_eq!(fields("-trace", &attr).unwrap(), always);
         let with_chain = Attr { sample_type: carried | SampleType::CALLCHAIN, ..attr };
-        assert_eq!(Fields::of_event(&with_chain), always | Fields::TRACE | Fields::PLACE);
+        assert_eq!(
+            Fields::of_event(&with_chain, Kind::Usual),
+            always | Fields::TRACE | Fields::PLACE
+        );
         let changed = always | Fields::TRACE | Fields::IP;
         assert_eq!(fields("+ip", &with_chain).unwrap(), changed);
         let without_raw = Attr { sample_type: SampleType::IP, ..attr };
@@ -298,14 +345,15 @@ mod tests {
         let ours = SampleType::IP | SampleType::TID;
         let (with_cpu, without) = (attr(ours | SampleType::CPU), attr(ours));
         let hardware = Attr { kind: 0, ..without };
-        let events = [("a", &with_cpu), ("b", &without), ("c", &hardware)];
+        let events = [shown("a", &with_cpu), shown("b", &without), shown("c", &hardware)];
         let fields = Selection::Default.of_events(&events).unwrap();
         assert_eq!(
             fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
             [true, true, false]
         );
         let dummy = Attr { config: 9, ..without };
-        let fields = Selection::Default.of_events(&[("c", &hardware), ("d", &dummy)]).unwrap();
+        let fields =
+            Selection::Default.of_events(&[shown("c", &hardware), shown("d", &dummy)]).unwrap();
         assert_eq!(
             fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
             [false, true]
@@ -318,16 +366,35 @@ mod tests {
     fn call_chains_of_tracepoints_are_shown_unless_fields_are_changed() {
         let sample_type = SampleType::IP | SampleType::TID | SampleType::CALLCHAIN;
         let attr = Attr { kind: TRACEPOINT, sample_type, ..Attr::default() };
-        let fields = |it: Selection| it.of_events(&[("sched:sched_switch", &attr)]).unwrap()[0];
+        let fields =
+            |it: Selection| it.of_events(&[shown("sched:sched_switch", &attr)]).unwrap()[0];
         assert!(fields(Selection::Default).contains(Fields::PLACE));
         assert!(!fields(Selection::parse("-comm").unwrap()).intersects(Fields::PLACE));
     }
 
     #[test]
+    fn what_a_program_wrote_is_shown_by_its_type_as_a_tracepoint_is() {
+        let carried = SampleType::IP | SampleType::TID | SampleType::PERIOD | SampleType::RAW;
+        let attr = attr(carried);
+        let written = Shown { kind: Kind::Written, ..shown("calls", &attr) };
+        let always = Fields::COMM | Fields::TID | Fields::EVENT;
+        let events = [shown("bpf-output", &attr), written];
+        let fields = Selection::Default.of_events(&events).unwrap();
+        let untyped = always | Fields::PLACE | Fields::PERIOD | Fields::BPF_OUTPUT;
+        assert_eq!(fields, [untyped, always | Fields::BPF_OUTPUT]);
+        let attr = Attr { sample_type: carried | SampleType::CALLCHAIN, ..attr };
+        let with_chain = always | Fields::BPF_OUTPUT | Fields::PLACE;
+        assert_eq!(Fields::of_event(&attr, Kind::Written), with_chain);
+        let hardware = Attr { kind: 0, ..attr };
+        assert!(!Fields::of_event(&hardware, Kind::Usual).contains(Fields::BPF_OUTPUT));
+    }
+
+    #[test]
     fn signs_change_the_defaults() {
         let attr = attr(SampleType::IP | SampleType::TID | SampleType::PERIOD);
-        let fields = |list| Selection::parse(list).unwrap().of_event("cpu-clock", &attr).unwrap();
-        let default = Fields::of_event(&attr);
+        let fields =
+            |list| Selection::parse(list).unwrap().of_event(shown("cpu-clock", &attr)).unwrap();
+        let default = Fields::of_event(&attr, Kind::Usual);
         let place = Fields::SYM | Fields::SYMOFF | Fields::DSO;
         assert_eq!(fields("-sym,-symoff,-dso"), default - place);
         assert_eq!(fields("+pid,-sym"), (default | Fields::PID) - Fields::SYM);

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::events::is_bpf_output;
 use crate::perfdata::Cursor;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
@@ -24,17 +25,18 @@ use super::Fields;
 use super::Options;
 use super::Precision;
 use super::Source;
-use super::Traces;
+use super::Texts;
 use super::number::decimal;
 use super::number::hex;
 use super::number::signed;
 use super::number::zero_padded;
+use super::written;
 
 /// Formats records; each thread has one of its own, with what it has named so far.
 pub(super) struct Formatter<'a> {
     pub(super) source: &'a Source<'a>,
     options: &'a Options,
-    traces: &'a Traces,
+    texts: &'a Texts,
     resolver: Resolver<'a>,
     /// The longest name of an event, to which all are aligned.
     name_width: usize,
@@ -59,12 +61,12 @@ pub(super) struct Prefix {
 }
 
 impl<'a> Formatter<'a> {
-    pub(super) fn new(source: &'a Source<'a>, options: &'a Options, traces: &'a Traces) -> Self {
+    pub(super) fn new(source: &'a Source<'a>, options: &'a Options, texts: &'a Texts) -> Self {
         let events = &source.recording.events;
         Self {
             source,
             options,
-            traces,
+            texts,
             resolver: Resolver::new(&source.index.timeline),
             name_width: events.iter().map(|it| it.name.len()).max().unwrap_or(0),
             places: FxHashMap::default(),
@@ -158,7 +160,15 @@ impl<'a> Formatter<'a> {
                 let symbol = self.source.names.name(&frame).symbol?;
                 Some((symbol.shown(), symbol.offset))
             };
-            self.traces.print(idx as usize, raw, function, out);
+            self.texts.traces.print(idx as usize, raw, function, out);
+        }
+        let is_written = fields.contains(Fields::BPF_OUTPUT) && is_bpf_output(&event.attr);
+        let mut dumped = None;
+        if is_written
+            && let Ok(Some(raw)) = layout.raw(body)
+            && !self.texts.written.print(idx as usize, raw, out)
+        {
+            dumped = Some(raw);
         }
         if fields.contains(Fields::IP) {
             match chain {
@@ -187,6 +197,9 @@ impl<'a> Formatter<'a> {
                     self.frame(&frame, fields, out);
                 }
             }
+        }
+        if let Some(raw) = dumped {
+            written::dump(raw, out);
         }
         out.push(b'\n');
     }
@@ -283,7 +296,7 @@ impl<'a> Formatter<'a> {
         }
         if fields.contains(Fields::CPU) {
             out.push(b'[');
-            match cpu {
+            match cpu.filter(|it| *it != u32::MAX) {
                 Some(cpu) => zero_padded(u64::from(cpu), 3, out),
                 None => out.extend_from_slice(b"-01"),
             }

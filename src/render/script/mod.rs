@@ -9,6 +9,7 @@ mod line;
 mod number;
 mod record;
 mod trace;
+mod written;
 
 use std::io;
 use std::io::Write;
@@ -33,12 +34,15 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 pub use fields::Fields;
+pub use fields::Kind;
 pub use fields::MissingField;
 pub use fields::Selection;
+pub use fields::Shown;
 pub use fields::UnknownField;
 
 use line::Formatter;
 use trace::Traces;
+use written::Written;
 
 /// What to print.
 #[derive(Clone, Debug)]
@@ -138,13 +142,16 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
-    let traces = Traces::new(source.recording);
+    let texts = Texts {
+        traces: Traces::new(source.recording),
+        written: Written::new(&source.recording.events, source.index.bpf.messages()),
+    };
     for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
         let texts: Vec<Result<Vec<u8>, perfdata::Error>> = batches
             .par_chunks(BATCH)
             .map(|batch| {
                 let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options, &traces));
+                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options, &texts));
                 let mut text = Vec::new();
                 let done = format_batch(source, batch, &mut formatter, &mut text);
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
@@ -158,6 +165,20 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     out.flush()?;
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(idle.iter().map(|it| it.n_bad_chains).sum())
+}
+
+/// What raw data is printed by.
+#[derive(Debug)]
+struct Texts {
+    traces: Traces,
+    written: Written,
+}
+
+/// What the samples of each event of a recording are, as far as its records tell.
+pub fn kinds(recording: &Recording, index: &Index) -> Vec<Kind> {
+    let written = Written::new(&recording.events, index.bpf.messages());
+    let kind = |event| if written.is_typed(event) { Kind::Written } else { Kind::Usual };
+    (0..recording.events.len()).map(kind).collect()
 }
 
 fn format_batch(
