@@ -16,6 +16,9 @@ use crate::units::FileOffset;
 
 struct Fake;
 
+/// The same with a PMU of kprobes.
+struct Probing;
+
 fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
@@ -72,6 +75,28 @@ impl Pmus for Fake {
     }
 }
 
+impl Pmus for Probing {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(vec!["kprobe".to_owned()])
+    }
+
+    fn kind(&self, pmu: &str) -> io::Result<Option<u32>> {
+        Ok((pmu == "kprobe").then_some(6))
+    }
+
+    fn formats(&self, _: &str) -> io::Result<Vec<(String, String)>> {
+        Ok(owned(&[("retprobe", "config:0")]))
+    }
+
+    fn events(&self, _: &str) -> io::Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    fn cpus(&self, _: &str) -> io::Result<Option<Vec<Cpu>>> {
+        Ok(None)
+    }
+}
+
 impl Functions for Fake {
     fn offset(&self, path: &str, name: &str) -> io::Result<Option<FileOffset>> {
         match path {
@@ -96,6 +121,11 @@ impl Objects for Fake {
                 ("writer", "raw_tp/sys_enter"),
             ]),
             "odd.o" => owned(&[("net", "xdp"), ("gone", "tp/sched/gone"), ("kp", "kprobe/f")]),
+            "kernel.o" => owned(&[
+                ("enter", "kprobe/vfs_read+0x4"),
+                ("leave", "kretprobe/vfs_read"),
+                ("both", "fentry/vfs_read"),
+            ]),
             "none.o" => Vec::new(),
             _ => return Err(Box::new(io::Error::from(io::ErrorKind::NotFound))),
         };
@@ -109,6 +139,12 @@ impl Objects for Fake {
 
 const FAKE: Machine<'_> =
     Machine { tracepoints: &Fake, pmus: &Fake, functions: &Fake, objects: &Fake };
+
+/// The events of a list that is right on a machine whose kernel has kprobes.
+#[track_caller]
+pub(super) fn parsed_with_kprobes(list: &str) -> Vec<Event> {
+    parse(list, Machine { pmus: &Probing, ..FAKE }).unwrap()
+}
 
 /// The events of a list that is right.
 #[track_caller]

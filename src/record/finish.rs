@@ -276,17 +276,20 @@ impl Session<'_> {
         self.tally.lost_samples += all;
     }
 
-    /// Asks each filter how many samples it dropped, and writes that down as perf does: for the first
+    /// Asks each filter, and each program that is an event, how many samples it dropped, and writes that down as perf does: for the first
     /// instance of the event.
     fn count_filtered(&mut self, synth: &mut Synth) {
-        for (event, n_dropped) in self.sample_filters.take_dropped() {
+        let filtered = self.sample_filters.take_dropped();
+        self.tally.filtered += filtered.iter().map(|it| it.1).sum::<u64>();
+        for (event, n_dropped) in
+            filtered.into_iter().chain(self.objects.take_dropped(&self.opened))
+        {
             let Some(opened) = self.opened.get(event) else { continue };
             let id = self.events.get(event).and_then(|it| it.ids.first());
             let layout = SampleIdLayout::new(&opened.attr);
             if let (Some(&id), true) = (id, n_dropped != 0) {
                 synth.lost_samples(n_dropped, layout, id, misc::LOST_SAMPLES_BPF);
             }
-            self.tally.filtered += n_dropped;
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod told;
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -61,6 +62,8 @@ pub(super) struct Objects {
     anchors: Vec<EventFd>,
     /// What attaches programs of probes.
     links: Vec<OwnedFd>,
+    /// By event, how many dropped samples are told already.
+    n_told: BTreeMap<usize, u64>,
 }
 
 #[derive(Debug)]
@@ -249,6 +252,22 @@ impl Objects {
             });
         }
         verdicts
+    }
+
+    /// How many samples of which event its own program dropped since this was asked last; what a
+    /// tracepoint's takes away, it takes from every recorder, and not from this event.
+    pub(super) fn take_dropped(&mut self, opened: &[Opened<EventFd>]) -> Vec<(usize, u64)> {
+        let mut dropped = Vec::new();
+        for (at, event) in opened.iter().enumerate() {
+            let Some(of) = &event.object else { continue };
+            if of.program.as_ref().map(Section::hook) != Some(Hook::Event) {
+                continue;
+            }
+            let n_dropped = self.find(of).and_then(|it| it.n_dropped(&event.name)).unwrap_or(0);
+            let n_told = self.n_told.insert(at, n_dropped).unwrap_or(0);
+            dropped.push((at, n_dropped.saturating_sub(n_told)));
+        }
+        dropped
     }
 
     /// Lets no program run any more but those of events of ours alone, which end with these.

@@ -264,6 +264,7 @@ fn apply(list: &str, path: &str, terms: &[Term<'_>], draft: &mut Draft) -> Resul
 mod tests {
     use super::super::Rate;
     use super::super::testing::parsed;
+    use super::super::testing::parsed_with_kprobes;
     use super::super::testing::refused;
     use super::*;
 
@@ -326,6 +327,16 @@ mod tests {
         let events = parsed("d.o/many.bpf.o:tool");
         assert_eq!(events[0].attr.config2, 0x1140);
         assert_eq!(events[0].probe, Some(Probe { path: "/bin/tool".to_owned() }));
+    }
+
+    #[test]
+    fn a_kprobe_is_a_function_by_name_where_the_kernel_has_them() {
+        let events = parsed_with_kprobes("kernel.o");
+        let of = |n: usize| (events[n].attr.kind, events[n].attr.config, events[n].attr.config2);
+        assert_eq!((of(0), of(1)), ((6, 0, 4), (6, 1, 0)));
+        assert_eq!(events[0].probe, Some(Probe { path: "vfs_read".to_owned() }));
+        let hook = |n: usize| events[n].object.clone().unwrap().program.unwrap().hook();
+        assert_eq!((hook(0), hook(1), hook(2)), (Hook::Event, Hook::Event, Hook::Link));
     }
 
     #[test]

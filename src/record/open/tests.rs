@@ -15,6 +15,8 @@ use super::*;
 struct Fake<F> {
     refuse: F,
     asked: Vec<(Attr, Target, Option<usize>)>,
+    /// What is probed, as it was named.
+    probed: Vec<String>,
 }
 
 impl<F: Fn(&Attr, Target) -> Option<Errno>> Opener for Fake<F> {
@@ -25,6 +27,7 @@ impl<F: Fn(&Attr, Target) -> Option<Errno>> Opener for Fake<F> {
         let mut cursor = Cursor::new(attr, FileOffset(0), Endian::NATIVE);
         let attr = Attr::decode(&mut cursor).unwrap();
         self.asked.push((attr, target, with.leader.copied()));
+        self.probed.extend(with.path.map(|it| it.to_string_lossy().into_owned()));
         let n = self.asked.len() - 1;
         (self.refuse)(&attr, target).map_or(Ok(n), Err)
     }
@@ -45,7 +48,7 @@ fn workload() -> Request {
 type Result3 = (Result<Vec<Opened<usize>>, OpenError>, Vec<Note>, usize);
 
 fn open(request: &Request, refuse: impl Fn(&Attr, Target) -> Option<Errno>) -> Result3 {
-    let mut opener = Fake { refuse, asked: Vec::new() };
+    let mut opener = Fake { refuse, asked: Vec::new(), probed: Vec::new() };
     let mut notes = Vec::new();
     let clock = events::clock_instead(events::SOFTWARE_TASK_CLOCK);
     let opened = open_all(&mut opener, plan::plan(request), Some(&clock), &mut notes);
@@ -91,6 +94,7 @@ fn an_event_that_was_named_has_no_stand_in() {
     let mut opener = Fake {
         refuse: |attr: &Attr, _| is_cycles(attr).then_some(Errno::ENOENT),
         asked: Vec::new(),
+        probed: Vec::new(),
     };
     let opened = open_all(&mut opener, plan::plan(&workload()), None, &mut Vec::new());
     let error = opened.unwrap_err();
@@ -209,7 +213,7 @@ fn group(is_weak: bool) -> Request {
 
 #[test]
 fn members_join_the_leader_of_their_own_cpu() {
-    let mut opener = Fake { refuse: |_: &Attr, _| None, asked: Vec::new() };
+    let mut opener = Fake { refuse: |_: &Attr, _| None, asked: Vec::new(), probed: Vec::new() };
     let opened = open_all(&mut opener, plan::plan(&group(false)), None, &mut Vec::new()).unwrap();
     let asked = |nth: usize, cpu: usize| opener.asked[opened[nth].instances[cpu].1];
     for cpu in [0, 1] {
@@ -283,4 +287,50 @@ fn what_stands_in_the_way_is_found_by_leaving_it_out() {
         |attr: &Attr, _| (is_cycles(attr) && attr.clockid == 0).then_some(Errno::EINVAL);
     let (opened, _, _) = open(&request, is_refused);
     assert_eq!(opened.unwrap_err().remedy, Some(Remedy::OnSteadyClock));
+}
+
+/// The event of a program of the section `section`.
+fn of_program(name: &str, section: &str, attr: Attr) -> events::Event {
+    let object = events::OfObject {
+        path: "x.bpf.o".to_owned(),
+        settings: Vec::new(),
+        programs: vec![name.to_owned()],
+        program: Section::parse(section),
+        output: None,
+    };
+    events::Event { object: Some(object), ..events::Event::new(name, attr, Precision::Exact) }
+}
+
+#[test]
+fn a_kprobe_is_opened_by_the_name_of_its_function_and_not_for_children() {
+    let attr = Attr { kind: 6, config2: 4, ..Attr::default() };
+    let mut event = of_program("enter", "kprobe/vfs_read+0x4", attr);
+    event.probe = Some(events::Probe { path: "vfs_read".to_owned() });
+    let request = Request { events: vec![event], ..workload() };
+    let mut opener = Fake { refuse: |_: &Attr, _| None, asked: Vec::new(), probed: Vec::new() };
+    let mut notes = Vec::new();
+    let opened = open_all(&mut opener, plan::plan(&request), None, &mut notes).unwrap();
+    let Fake { asked, probed, .. } = opener;
+    assert_eq!(probed, ["vfs_read", "vfs_read"]);
+    let probes: Vec<_> = asked.iter().filter(|it| it.0.kind == 6).collect();
+    assert_eq!(probes.len(), 2);
+    for (attr, ..) in probes {
+        assert_eq!((attr.config2, attr.sample_period), (4, 1));
+        assert!(!attr.flags.contains(AttrFlags::INHERIT));
+    }
+    assert_eq!(opened[0].name, "enter");
+    assert_eq!(notes, [Note::NoChildren { event: "enter".to_owned() }]);
+}
+
+#[test]
+fn a_program_keeps_its_name_on_the_clock_that_stands_in_for_cycles() {
+    let usual = events::default_event();
+    let mut event = of_program("slow", "perf_event", usual.attr);
+    (event.is_usual, event.precision) = (true, usual.precision);
+    let request = Request { events: vec![event], ..workload() };
+    let (opened, notes, _) = open(&request, |attr, _| is_cycles(attr).then_some(Errno::ENOENT));
+    let opened = opened.unwrap();
+    assert_eq!((opened[0].name.as_str(), opened[0].attr.kind), ("slow", events::KIND_SOFTWARE));
+    let (wanted, taken) = ("cycles:P".to_owned(), "task-clock:ppp".to_owned());
+    assert_eq!(notes, [Note::Instead { wanted, taken }]);
 }
