@@ -44,6 +44,8 @@ mod off_cpu;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod privilege;
