@@ -1,12 +1,14 @@
 //! What would help, on this machine: the only place that knows flags and settings by name.
 
 use std::io;
+use std::path::Path;
 
 use nix::errno::Errno;
 
 use crate::bpf::filter;
 use crate::bpf::objects;
 use crate::bpf::off_cpu;
+use crate::bpf::source;
 use crate::events;
 use crate::host::privilege::Capability;
 use crate::host::privilege::Privilege;
@@ -72,7 +74,10 @@ pub(super) fn on_events(error: &events::Error, means: Means) -> Option<String> {
         events::Error::Tracepoint { source, .. } if is_denied(source) => {
             Some("tracefs is for root alone on this machine; run as root".to_owned())
         }
-        events::Error::Object { source, .. } => on_object(source.downcast_ref()?),
+        events::Error::Object { source, .. } => match source.downcast_ref() {
+            Some(error) => on_source(error),
+            None => on_object(source.downcast_ref()?),
+        },
         events::Error::UnknownProgram { known, .. } => Some(format!("it has {}", quoted(known))),
         events::Error::UnknownSection { .. } => Some(format!(
             "choose programs by name, as `FILE:PROGRAM`; programs in {} can be events",
@@ -143,6 +148,40 @@ pub(super) fn on_off_cpu(error: &off_cpu::Error) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What to do about a source that is no object, if there is something.
+fn on_source(error: &source::Error) -> Option<String> {
+    match error {
+        source::Error::NoClang { name } if name != "clang" => {
+            Some("`--clang-path` names another one; without it, `PATH` is searched".to_owned())
+        }
+        source::Error::NoClang { .. } => {
+            let install = if Path::new("/etc/debian_version").exists() {
+                "`apt install clang`"
+            } else {
+                "install clang"
+            };
+            Some(format!(
+                "{install}; or compile it elsewhere: an object, `NAME.bpf.o`, is taken as it is"
+            ))
+        }
+        source::Error::Compile { messages, .. } if lacks_header(messages) => Some(
+            "`vmlinux.h`, `bpfperf.h` and libbpf's `bpf/bpf_helpers.h` and its like are always \
+             there; folders of others are named by `--clang-opt=-IFOLDER`"
+                .to_owned(),
+        ),
+        source::Error::NoTypes(_) => Some(
+            "lay a `vmlinux.h` beside it, or include `bpfperf.h`, which has the most usual types"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// Whether a compiler says that a header is not there.
+fn lacks_header(messages: &str) -> bool {
+    messages.lines().any(|it| it.contains("fatal error: ") && it.ends_with(" file not found"))
 }
 
 /// Where to give cgroups: events are of a cgroup on CPUs alone.

@@ -6,6 +6,7 @@ use clap::Arg;
 use clap::ArgAction;
 use clap::ArgMatches;
 
+use crate::bpf::source::Options;
 use crate::events;
 use crate::events::Event;
 use crate::events::Machine;
@@ -22,6 +23,7 @@ use crate::record::Target;
 
 use super::advice;
 use super::advice::Means;
+use super::message;
 use super::message::Failure;
 
 /// The options in the order in which they were typed.
@@ -98,21 +100,35 @@ impl clap::FromArgMatches for EventOptions {
 pub(super) fn parse_list(list: &str) -> Result<Vec<Event>, Failure> {
     let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
     let functions = &FunctionsOfFiles;
-    let objects = &ObjectFiles;
+    let objects = &ObjectFiles::default();
     let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions, objects };
-    events::parse(list, machine).map_err(|it| not_parsed(&it))
+    let events = events::parse(list, machine).map_err(|it| not_parsed(&it));
+    tell(objects);
+    events
+}
+
+/// Passes on what the compiler of sources has said: it names files and lines, as its users know it.
+fn tell(objects: &ObjectFiles) {
+    let said = objects.said();
+    if !said.is_empty() {
+        message::say(said.trim_end());
+    }
 }
 
 impl EventOptions {
     /// What is meant by them on this machine.
-    pub(super) fn events(&self, target: &Target) -> Result<Events, Failure> {
+    ///
+    /// BPF programs are compiled from source as `source` says.
+    pub(super) fn events(&self, target: &Target, source: Options) -> Result<Events, Failure> {
         let (tracefs, pmus) = (Tracefs::default(), Pmus::default());
         let functions = &FunctionsOfFiles;
-        let objects = &ObjectFiles;
+        let objects = &ObjectFiles::new(source);
         let machine = Machine { tracepoints: &tracefs, pmus: &pmus, functions, objects };
         let check = |event: &str, filter: &str| record::check_filter(&tracefs, event, filter);
         let checks = Checks { filter: &check, cgroup: &cgroup, cgroup_id: &cgroup_id };
-        let events = self.parse(machine, checks)?;
+        let events = self.parse(machine, checks);
+        tell(objects);
+        let events = events?;
         let has_cgroup = match &events {
             Events::Default { cgroup, .. } => cgroup.is_some(),
             Events::Named(events) => events.iter().any(|it| it.cgroup.is_some()),

@@ -6,6 +6,7 @@ mod off_cpu_options;
 mod output;
 mod part_options;
 mod rate_options;
+mod source_options;
 mod summary;
 mod target_options;
 mod told;
@@ -57,6 +58,7 @@ use off_cpu_options::OffCpuOptions;
 use output::Stamp;
 use part_options::PartOptions;
 use rate_options::RateOptions;
+use source_options::SourceOptions;
 use target_options::TargetOptions;
 
 /// What was typed after `bpfperf record`.
@@ -175,6 +177,8 @@ pub(super) struct Args {
     /// Check the command line, and record nothing.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    source: SourceOptions,
     #[command(flatten)]
     habits: HabitOptions,
     /// The command to run meanwhile; without a target of its own it is what is recorded.
@@ -308,7 +312,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         let failure = Failure::new("`--latency` is about tasks, and CPUs are recorded");
         return Err(failure.hint(advice::on_latency()));
     }
-    let mut events = args.events.events(&target)?;
+    let mut events = args.events.events(&target, args.source.options())?;
     // `--latency` is about tasks.
     let target = if args.target.is_plain() && !args.sample.latency {
         user_filter::take(target, &mut events, Privilege::own())

@@ -129,7 +129,8 @@ impl Objects for Fake {
             "none.o" => Vec::new(),
             _ => return Err(Box::new(io::Error::from(io::ErrorKind::NotFound))),
         };
-        Ok(Contents { programs, outputs: vec!["__bpf_stdout__".to_owned()] })
+        let outputs = vec!["__bpf_stdout__".to_owned()];
+        Ok(Contents { programs, outputs, ..Contents::default() })
     }
 
     fn find(&self, name: &str) -> String {

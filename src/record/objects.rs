@@ -3,7 +3,9 @@
 
 mod told;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,9 +16,11 @@ use crate::bpf::objects;
 use crate::bpf::objects::Object;
 use crate::bpf::objects::OutputKind;
 use crate::bpf::objects::program_id;
+use crate::bpf::source;
 use crate::events;
 use crate::events::Event;
 use crate::events::OfObject;
+use crate::events::object::Bytes;
 use crate::events::object::Contents;
 use crate::events::object::Hook;
 use crate::events::object::Section;
@@ -39,14 +43,52 @@ use super::outputs::Through;
 use super::plan::Role;
 use super::rings;
 
-/// Who looks into object files.
-#[derive(Clone, Copy, Debug)]
-pub struct ObjectFiles;
+/// Who looks into object files, and makes those of which there is the source.
+#[derive(Debug, Default)]
+pub struct ObjectFiles {
+    options: source::Options,
+    /// What was found in each file.
+    known: RefCell<Vec<(String, Contents)>>,
+    said: RefCell<String>,
+}
+
+impl ObjectFiles {
+    /// With sources compiled as `options` say.
+    pub fn new(options: source::Options) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// What the compiler has said of sources since this was asked last, line by line.
+    pub fn said(&self) -> String {
+        self.said.take()
+    }
+
+    fn bytes(&self, path: &str) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+        let file = Path::new(path);
+        if file.extension().is_none_or(|it| it != "c") {
+            return Ok(fs::read(file).map_err(objects::Error::Read)?);
+        }
+        let compiled = source::compile(file, &self.options);
+        let messages = match &compiled {
+            Ok(compiled) => &compiled.messages,
+            Err(source::Error::Compile { messages, .. }) => messages,
+            Err(_) => "",
+        };
+        self.said.borrow_mut().push_str(messages);
+        Ok(compiled?.object)
+    }
+}
 
 impl events::Objects for ObjectFiles {
     fn contents(&self, path: &str) -> Result<Contents, Box<dyn std::error::Error + Send + Sync>> {
-        let objects::Contents { programs, outputs } = objects::contents(Path::new(path))?;
-        Ok(Contents { programs, outputs })
+        if let Some((_, known)) = self.known.borrow().iter().find(|it| it.0 == path) {
+            return Ok(known.clone());
+        }
+        let bytes = self.bytes(path)?;
+        let objects::Contents { programs, outputs } = objects::contents(&bytes)?;
+        let contents = Contents { bytes: Bytes(bytes.into()), programs, outputs };
+        self.known.borrow_mut().push((path.to_owned(), contents.clone()));
+        Ok(contents)
     }
 
     fn find(&self, name: &str) -> String {
@@ -101,7 +143,7 @@ impl Objects {
             if loaded.iter().any(|it| is_one(&it.by, of)) {
                 continue;
             }
-            let object = Object::load(Path::new(&of.path), &of.programs, &of.settings);
+            let object = Object::load(&of.bytes.0, &of.programs, &of.settings);
             let object =
                 object.map_err(|source| Error::Object { path: of.path.clone(), source })?;
             tracing::debug!(path = of.path, programs = ?of.programs, "loaded");

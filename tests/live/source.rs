@@ -5,8 +5,8 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use bpfperf::bpf::source;
+use bpfperf::bpf::source::Compiled;
 use bpfperf::bpf::source::Options;
-use bpfperf::bpf::source::TempObject;
 use bpfperf::bpf::source::compile;
 
 use libbpf_rs::ObjectBuilder;
@@ -61,7 +61,7 @@ fn the_kernel_takes_the_objects_of_tests_that_are_sound() {
 }
 
 /// A source `it.bpf.c` with this text, compiled.
-fn compiled(text: &str, args: &[&str]) -> Result<TempObject, source::Error> {
+fn compiled(text: &str, args: &[&str]) -> Result<Compiled, source::Error> {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("it.bpf.c");
     fs::write(&path, text).unwrap();
@@ -69,9 +69,9 @@ fn compiled(text: &str, args: &[&str]) -> Result<TempObject, source::Error> {
 }
 
 #[track_caller]
-fn loads(object: &TempObject) {
-    assert_eq!(object.messages(), "");
-    ObjectBuilder::default().open_file(&**object).unwrap().load().unwrap();
+fn loads(compiled: &Compiled) {
+    assert_eq!(compiled.messages, "");
+    ObjectBuilder::default().open_memory(&compiled.object).unwrap().load().unwrap();
 }
 
 const LICENSE: &str = "char LICENSE[] SEC(\"license\") = \"GPL\";\n";
@@ -170,7 +170,7 @@ fn clang_says_itself_what_is_wrong() {
     let line = "/it.bpf.c:2:34: error: use of undeclared identifier 'nowhere'\n";
     assert!(messages.contains(line), "{messages}");
     let warned = compiled("int on(void *ctx) { int unused; return 1; }\n", &["-Wall"]).unwrap();
-    assert!(warned.messages().contains("/it.bpf.c:1:25: warning: unused variable 'unused'"));
+    assert!(warned.messages.contains("/it.bpf.c:1:25: warning: unused variable 'unused'"));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf/slow_reads.bpf.c");
     let options = Options { clang: Some("/nonexistent/clang".into()), args: Vec::new() };
     let error = compile(&path, &options).unwrap_err();

@@ -1,8 +1,5 @@
 //! What an object file has.
 
-use std::fs;
-use std::path::Path;
-
 use libbpf_rs::MapType;
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::OpenObject;
@@ -23,13 +20,13 @@ pub struct Contents {
     pub outputs: Vec<String>,
 }
 
-/// What the object file at `path` has.
+/// What an object file of these bytes has.
 ///
 /// # Errors
 ///
 /// [`Error`] if it is no BPF object of this machine's byte order.
-pub fn contents(path: &Path) -> Result<Contents, Error> {
-    let (object, _) = open(path)?;
+pub fn contents(bytes: &[u8]) -> Result<Contents, Error> {
+    let (object, _) = open(bytes)?;
     let text = |it: &std::ffi::OsStr| it.to_string_lossy().into_owned();
     let programs = object.progs().map(|it| (text(it.name()), text(it.section()))).collect();
     let outputs = object.maps().filter(|it| is_output(it.map_type()));
@@ -43,13 +40,12 @@ pub(super) fn is_output(kind: MapType) -> bool {
 }
 
 /// The object, opened, and the types that it brings.
-pub(super) fn open(path: &Path) -> Result<(OpenObject, Option<Btf>), Error> {
-    let bytes = fs::read(path).map_err(Error::Read)?;
-    check(&bytes)?;
+pub(super) fn open(bytes: &[u8]) -> Result<(OpenObject, Option<Btf>), Error> {
+    check(bytes)?;
     // libbpf says a lot of old objects; the whole of it comes with a failure.
     let (opened, log) = heard(|| {
         let mut builder = ObjectBuilder::default();
-        builder.relaxed_maps(true).open_memory(&bytes)
+        builder.relaxed_maps(true).open_memory(bytes)
     });
     log.lines.iter().for_each(|line| tracing::debug!("{line}"));
     let object = opened.map_err(|_| Error::Malformed(log))?;

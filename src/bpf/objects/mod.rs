@@ -1,6 +1,6 @@
 //! BPF object files, whose programs are events: what they have, and their load.
 //!
-//! In comes the path of a file, out comes what can be chosen from it ([`contents`]), or an [`Object`]
+//! In come the bytes of a file, out comes what can be chosen from it ([`contents`]), or an [`Object`]
 //! that is loaded and holds programs, maps and links. All of it is gone with the process that
 //! holds it: nothing is pinned.
 //!

@@ -1,6 +1,6 @@
 //! Programs from their source: `NAME.bpf.c` becomes an object, by the clang of this machine.
 //!
-//! In comes the path of a source, out comes a [`TempObject`] that lies in no folder. Whatever a
+//! In comes the path of a source, out come the bytes of an object; no file of it is left. Whatever a
 //! source needs comes with us, since a machine that is looked at has seldom what builds are made of:
 //! libbpf's headers, `bpfperf.h`, and `vmlinux.h`, which is written from the running kernel's types
 //! if the source includes it and brings none. That has only the types that the source can use, which
@@ -10,12 +10,10 @@ mod clang;
 mod headers;
 mod vmlinux;
 
+use std::fmt;
 use std::fmt::Write as _;
 use std::fs;
-use std::fs::File;
 use std::io;
-use std::ops::Deref;
-use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -72,40 +70,21 @@ pub enum Error {
     Scratch(#[source] io::Error),
 }
 
-/// A compiled object, which is gone when this is dropped, and whatever ends the process.
-#[derive(Debug)]
-pub struct TempObject {
-    /// It has no name in any folder.
-    file: File,
-    path: PathBuf,
-    messages: String,
-}
-
-impl TempObject {
+/// What became of a source.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// The object file.
+    pub object: Vec<u8>,
     /// What the compiler said though it did compile: warnings, or nothing.
-    pub fn messages(&self) -> &str {
-        &self.messages
-    }
-
-    fn new(bytes: &[u8], messages: String) -> io::Result<Self> {
-        let mut file = tempfile::tempfile()?;
-        io::Write::write_all(&mut file, bytes)?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
-        Ok(Self { file, path, messages })
-    }
-
-    /// The object itself.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
+    pub messages: String,
 }
 
-/// A path under which this process can open the object.
-impl Deref for TempObject {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.path
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("len", &self.object.len())
+            .field("messages", &self.messages)
+            .finish_non_exhaustive()
     }
 }
 
@@ -114,7 +93,7 @@ impl Deref for TempObject {
 /// # Errors
 ///
 /// [`Error`]; nothing of what was written remains.
-pub fn compile(path: &Path, options: &Options) -> Result<TempObject, Error> {
+pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Error> {
     // Tells what keeps the source from being read, a folder included, as the others do.
     fs::read(path).map_err(Error::Read)?;
     let clang = Clang::find(options)?;
@@ -127,8 +106,7 @@ pub fn compile(path: &Path, options: &Options) -> Result<TempObject, Error> {
     }
     let object = scratch.path().join("object");
     let messages = clang.compile(path, &folders, &object)?;
-    let bytes = fs::read(&object).map_err(Error::Scratch)?;
-    TempObject::new(&bytes, messages).map_err(Error::Scratch)
+    Ok(Compiled { object: fs::read(&object).map_err(Error::Scratch)?, messages })
 }
 
 /// What a compiler says, without what a terminal would take for orders.
@@ -148,14 +126,6 @@ fn readable(said: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_object_is_read_by_its_path_while_it_is_held() {
-        let object = TempObject::new(b"\x7fELF", "warning".to_owned()).unwrap();
-        assert_eq!(fs::read(&*object).unwrap(), b"\x7fELF");
-        assert_eq!(fs::read(&*object).unwrap(), b"\x7fELF");
-        assert_eq!(object.messages(), "warning");
-    }
 
     #[test]
     fn what_is_said_is_text() {

@@ -50,17 +50,12 @@ pub(super) struct HabitOptions {
     aux_sample: Option<String>,
     #[arg(long, hide = true, value_name = "pin|unpin")]
     setup_filter: Option<String>,
-    #[arg(long, hide = true)]
-    clang_path: Option<String>,
-    #[arg(long, hide = true)]
-    clang_opt: Option<String>,
 }
 
 impl HabitOptions {
     /// That nothing was asked for that cannot be had.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let aux = "AUX area data is not recorded";
-        let sources = "BPF programs are not built from source";
         let refused = [
             (self.kcore, "--kcore", "the kernel's code is not copied"),
             (self.snapshot.is_some(), "--snapshot", aux),
@@ -70,8 +65,6 @@ impl HabitOptions {
                 "--setup-filter",
                 "whoever records loads a filter of their own, and none is pinned for others",
             ),
-            (self.clang_path.is_some(), "--clang-path", sources),
-            (self.clang_opt.is_some(), "--clang-opt", sources),
         ];
         match refused.iter().find(|it| it.0) {
             Some((_, option, why)) => {

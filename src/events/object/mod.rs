@@ -14,6 +14,9 @@ pub use section::Section;
 pub use settings::Assign;
 pub use settings::Setting;
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::Error;
 use super::Probe;
 use super::column;
@@ -28,9 +31,21 @@ use super::terms;
 use super::terms::Term;
 use crate::perfdata::Attr;
 
+/// An object, as whoever looked into it found it; its events share it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Bytes(pub Arc<[u8]>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bytes").field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
 /// What an object file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
+    /// The object itself: what stands in the file, or what was made of it.
+    pub bytes: Bytes,
     /// The name of each program, and the section that it stands in.
     pub programs: Vec<(String, String)>,
     /// The names of the maps through which programs write samples.
@@ -42,6 +57,8 @@ pub struct Contents {
 pub struct OfObject {
     /// The file, as it was named.
     pub path: String,
+    /// The object.
+    pub bytes: Bytes,
     /// What is set before the programs are loaded.
     pub settings: Vec<Setting>,
     /// Every program of the file that is an event, in the order of the file: they are loaded together.
@@ -104,6 +121,7 @@ pub(super) fn parse(
     let programs: Vec<String> = chosen.iter().map(|it| it.0.clone()).collect();
     let of = |program: Option<Section>, output: Option<String>| OfObject {
         path: path.to_owned(),
+        bytes: contents.bytes.clone(),
         settings: settings.clone(),
         programs: programs.clone(),
         program,

@@ -293,6 +293,7 @@ fn what_stands_in_the_way_is_found_by_leaving_it_out() {
 fn of_program(name: &str, section: &str, attr: Attr) -> events::Event {
     let object = events::OfObject {
         path: "x.bpf.o".to_owned(),
+        bytes: events::object::Bytes::default(),
         settings: Vec::new(),
         programs: vec![name.to_owned()],
         program: Section::parse(section),
