@@ -137,7 +137,8 @@ fn is_one(a: &OfObject, b: &OfObject) -> bool {
 
 impl Objects {
     /// Loads the objects of `events`, each once.
-    pub(super) fn load(events: &[Event]) -> Result<Self, Error> {
+    pub(super) fn load(events: &mut Vec<Event>) -> Result<Self, Error> {
+        events::object::join(events);
         let mut loaded: Vec<Loaded> = Vec::new();
         for of in events.iter().filter_map(|it| it.object.as_ref()) {
             if loaded.iter().any(|it| is_one(&it.by, of)) {

@@ -154,7 +154,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let mut who = who::find(config, held.as_ref(), &online, &mut notes)?;
     let watched = std::mem::replace(&mut who.watched, Watched::nobody());
     let mut request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
-    let mut objects = Objects::load(&request.events)?;
+    let mut objects = Objects::load(&mut request.events)?;
     outputs::take_events(&mut request, |of| objects.through(of));
     if request.outputs.iter().any(|it| it.through == Through::Messages) {
         // Messages have their times from us, who cannot read the kernel's own clock.

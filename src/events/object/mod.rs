@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Error;
+use super::Event;
 use super::Probe;
 use super::column;
 use super::list::Draft;
@@ -67,6 +68,44 @@ pub struct OfObject {
     pub program: Option<Section>,
     /// The map whose samples come under this event.
     pub output: Option<String>,
+}
+
+/// Makes one object of events of the same file that is set up alike, however many lists named it: its
+/// programs share their maps, and each map's samples come under the first event that has them.
+pub fn join(events: &mut Vec<Event>) {
+    let mut objects: Vec<OfObject> = Vec::new();
+    let mut outputs: Vec<(usize, String)> = Vec::new();
+    let mut number = |of: &OfObject| {
+        let is_it = |it: &OfObject| (&it.path, &it.settings) == (&of.path, &of.settings);
+        let known = objects.iter().position(is_it);
+        let number = known.unwrap_or(objects.len());
+        if known.is_none() {
+            objects.push(OfObject { programs: Vec::new(), ..of.clone() });
+        }
+        if let Some(it) = objects.get_mut(number) {
+            for program in &of.programs {
+                if !it.programs.contains(program) {
+                    it.programs.push(program.clone());
+                }
+            }
+        }
+        number
+    };
+    events.retain_mut(|event| {
+        let Some(of) = &mut event.object else { return true };
+        let number = number(of);
+        let Some(map) = of.output.clone() else { return true };
+        if outputs.contains(&(number, map.clone())) {
+            of.output = None;
+            return of.program.is_some();
+        }
+        outputs.push((number, map));
+        true
+    });
+    for of in events.iter_mut().filter_map(|it| it.object.as_mut()) {
+        let all = objects.iter().find(|it| (&it.path, &it.settings) == (&of.path, &of.settings));
+        of.programs = all.map(|it| it.programs.clone()).unwrap_or_default();
+    }
 }
 
 /// The endings of files that are taken for objects, or for the source of one.
@@ -355,6 +394,30 @@ mod tests {
         assert_eq!(events[0].probe, Some(Probe { path: "vfs_read".to_owned() }));
         let hook = |n: usize| events[n].object.clone().unwrap().program.unwrap().hook();
         assert_eq!((hook(0), hook(1), hook(2)), (Hook::Event, Hook::Event, Hook::Link));
+    }
+
+    #[test]
+    fn lists_that_name_one_object_share_it() {
+        let lists =
+            ["d.o/many.bpf.o:clock", "d.o/many.bpf.o:writer", "d.o/many.bpf.o:clock/vars.x=1/"];
+        let mut events: Vec<Event> = lists.into_iter().flat_map(parsed).collect();
+        join(&mut events);
+        let got: Vec<_> = events
+            .iter()
+            .map(|it| {
+                let of = it.object.as_ref().unwrap();
+                (&*it.name, of.programs.join(" "), of.output.is_some())
+            })
+            .collect();
+        let both = "clock writer".to_owned();
+        let want = [
+            ("clock", both.clone(), false),
+            ("__bpf_stdout__", both.clone(), true),
+            ("writer", both, false),
+            ("clock", "clock".to_owned(), false),
+            ("__bpf_stdout__", "clock".to_owned(), true),
+        ];
+        assert_eq!(got, want);
     }
 
     #[test]

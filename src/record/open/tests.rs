@@ -290,8 +290,8 @@ fn what_stands_in_the_way_is_found_by_leaving_it_out() {
 }
 
 /// The event of a program of the section `section`.
-fn of_program(name: &str, section: &str, attr: Attr) -> events::Event {
-    let object = events::OfObject {
+fn of_program(name: &str, section: &str, attr: Attr) -> Event {
+    let object = OfObject {
         path: "x.bpf.o".to_owned(),
         bytes: events::object::Bytes::default(),
         settings: Vec::new(),
@@ -299,7 +299,7 @@ fn of_program(name: &str, section: &str, attr: Attr) -> events::Event {
         program: Section::parse(section),
         output: None,
     };
-    events::Event { object: Some(object), ..events::Event::new(name, attr, Precision::Exact) }
+    Event { object: Some(object), ..Event::new(name, attr, Precision::Exact) }
 }
 
 #[test]
