@@ -29,10 +29,10 @@ struct event {
 	__u64 waited_ns;
 	/* How long it ran then. */
 	__u64 ran_ns;
-	/* The thread that had the CPU until then, and its name. */
+	/* The thread that had the CPU until then, its process, and its name. */
 	__u32 after_tid;
+	__u32 after_pid;
 	char after_comm[16];
-	__u32 reserved;
 };
 
 /* Nothing reads this: it has the type written to the object's BTF. */
@@ -44,8 +44,8 @@ struct turn {
 	/* 0 while it waits. */
 	__u64 running_since;
 	__u32 after_tid;
+	__u32 after_pid;
 	char after_comm[16];
-	__u32 reserved;
 };
 
 struct {
@@ -126,6 +126,7 @@ static __always_inline void runs_from(struct task_struct *task, struct task_stru
 	}
 	turn->running_since = now;
 	turn->after_tid = BPF_CORE_READ(prev, pid);
+	turn->after_pid = BPF_CORE_READ(prev, tgid);
 	bpf_probe_read_kernel_str(turn->after_comm, sizeof(turn->after_comm), &prev->comm);
 	count(now - turn->runnable_since);
 }
@@ -144,6 +145,7 @@ static __always_inline void leaves(void *ctx, struct task_struct *task, __u64 no
 		if (event.waited_ns >= min_ns) {
 			event.ran_ns = now - turn->running_since;
 			event.after_tid = turn->after_tid;
+			event.after_pid = turn->after_pid;
 			__builtin_memcpy(event.after_comm, turn->after_comm, sizeof(event.after_comm));
 			bpf_perf_event_output(ctx, &__bpf_stdout__, BPF_F_CURRENT_CPU, &event,
 					      sizeof(event));

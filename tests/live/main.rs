@@ -18,6 +18,8 @@ mod ending;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod filters;
