@@ -13,7 +13,8 @@ use crate::record::off_cpu::Rewriting;
 /// How the samples of an event are treated before they come into the file.
 #[derive(Clone, Debug)]
 pub(in crate::record) enum Sieve {
-    /// Those are kept that a task of the target has written.
+    /// Those are kept that a task of the target has written, each as one: the kernel gives them no
+    /// period.
     OfTarget,
     /// They become samples of those who were off the CPU.
     OffCpu(Rewriting),
@@ -50,7 +51,9 @@ impl Sieve {
                 if !is_ours {
                     return Sifted::OfOthers;
                 }
+                let at = out.len();
                 out.extend_from_slice(sample);
+                places.count_as_one(out.get_mut(at..).unwrap_or_default());
                 Sifted::Kept
             }
         }
@@ -64,6 +67,8 @@ pub(in crate::record) struct SamplePlaces {
     pub(in crate::record) task_at: usize,
     /// The time.
     pub(in crate::record) time_at: usize,
+    /// The period, if they have one.
+    pub(in crate::record) period_at: Option<usize>,
 }
 
 impl SamplePlaces {
@@ -73,7 +78,18 @@ impl SamplePlaces {
     pub(in crate::record) fn new(attr: &Attr) -> Self {
         let has = |field| usize::from(attr.sample_type.contains(field));
         let task_at = 8 + 8 * (has(SampleType::IDENTIFIER) + has(SampleType::IP));
-        Self { task_at, time_at: task_at + 8 * has(SampleType::TID) }
+        let time_at = task_at + 8 * has(SampleType::TID);
+        let period_at = time_at + 8 * (has(SampleType::TIME) + has(SampleType::CPU));
+        let has_period = attr.sample_type.contains(SampleType::PERIOD);
+        Self { task_at, time_at, period_at: has_period.then_some(period_at) }
+    }
+
+    /// Lets `sample` count as one if it counts as nothing.
+    fn count_as_one(self, sample: &mut [u8]) {
+        let period = self.period_at.and_then(|at| sample.get_mut(at..)?.first_chunk_mut());
+        if let Some(period @ [0, 0, 0, 0, 0, 0, 0, 0]) = period {
+            *period = 1_u64.to_ne_bytes();
+        }
     }
 
     /// The thread that a sample is of, and its time.
@@ -108,12 +124,12 @@ mod tests {
 
     #[test]
     fn task_and_time_stand_behind_what_the_event_has_before_them() {
-        let with_id = SamplePlaces { task_at: 24, time_at: 32 };
+        let with_id = SamplePlaces { task_at: 24, time_at: 32, period_at: None };
         assert_eq!(places(FIELDS | SampleType::RAW), with_id);
         assert_eq!(with_id.task_of(&sample(8, 500)), Some((Tid(8), Nanos(500))));
         assert_eq!(with_id.task_of(&sample(8, 500)[..39]), None);
         let without = places(FIELDS - SampleType::IDENTIFIER);
-        assert_eq!(without, SamplePlaces { task_at: 16, time_at: 24 });
+        assert_eq!(without, SamplePlaces { task_at: 16, time_at: 24, period_at: None });
     }
 
     #[test]
@@ -129,5 +145,18 @@ mod tests {
         assert_eq!(sift(&ours, &sample(8, 700)[..39]), Sifted::OfOthers);
         assert_eq!(sift(&Tasks::Everyone, &sample(9, 800)), Sifted::Kept);
         assert_eq!(out, [sample(8, 500), sample(9, 800)].concat());
+    }
+
+    #[test]
+    fn what_has_no_period_counts_as_one() {
+        let fields = FIELDS | SampleType::CPU | SampleType::PERIOD;
+        let with = |period: u64| {
+            [&sample(8, 500)[..], &3_u64.to_ne_bytes(), &period.to_ne_bytes()].concat()
+        };
+        let mut out = Vec::new();
+        for period in [0, 7] {
+            Sieve::OfTarget.sift(&with(period), places(fields), &Tasks::Everyone, &mut out);
+        }
+        assert_eq!(out, [with(1), with(7)].concat());
     }
 }

@@ -45,7 +45,7 @@ fn fork(tid: u32, time: u64) -> Vec<u8> {
 /// One event with a ring, of which the thread 7 and what it starts are the target.
 fn outputs(written: Vec<u8>, latest: Option<Latest>) -> Outputs<Fake> {
     let post = Post {
-        places: SamplePlaces { task_at: 16, time_at: 24 },
+        places: SamplePlaces { task_at: 16, time_at: 24, period_at: None },
         sieve: Sieve::OfTarget,
         tally: OutputTally::default(),
     };
