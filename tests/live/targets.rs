@@ -118,8 +118,8 @@ fn a_user_who_begins_to_run_meanwhile_is_recorded() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let recording = scratch.path().join("perf.data");
-    let script =
-        format!("timeout 0.5 setpriv --reuid {LATE_USER} --clear-groups sh -c '{SPIN}'; true");
+    let spin = "sh -c 'while :; do :; done'";
+    let script = format!("timeout 0.5 setpriv --reuid {LATE_USER} --clear-groups {spin}; true");
     record(&recording, &["-u", LATE_USER, "-e", "cpu-clock", "sh", "-c", &script]);
     let late = tasks(bpfperf(), &recording);
     assert!(late.values().sum::<usize>() > 10, "{late:?}");
