@@ -30,6 +30,8 @@ use bpfperf::replay::Recording;
 
 use crate::stage::Need;
 use crate::stage::bpfperf;
+use crate::stage::demo;
+use crate::stage::demo_path;
 use crate::stage::may_run;
 use crate::stage::output_of;
 use crate::stage::peer;
@@ -452,6 +454,59 @@ fn a_cgroup_is_that_of_the_thread() {
     assert!(others.len() > 10);
     assert_eq!(inside.kept.iter().collect::<Vec<_>>(), others);
     assert_eq!(outside.kept, []);
+}
+
+/// The frames of each sample of `event`, recorded while a program costs CPU that was loaded before.
+#[track_caller]
+fn in_program(filter: &str, more: &[&str]) -> Vec<Vec<String>> {
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = demo();
+    record.arg("load-before").arg(bpfperf().get_program()).args(["record", "-F", "2000"]);
+    record.args(["-e", "cpu-clock", "--filter", filter, "-o"]).arg(&recording).args(more);
+    stdout_of(record.arg("--").arg(demo_path()).args(["spin", "1"]));
+    let script = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
+    let samples = if more.is_empty() { "\n" } else { "\n\n" };
+    let frames = |it: &str| it.lines().map(|it| it.trim().to_owned()).collect();
+    script.split(samples).filter(|it| !it.trim().is_empty()).map(frames).collect()
+}
+
+#[test]
+fn programs_are_known_by_where_they_lie() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let is_in = |it: &String| it.contains(" bpf_prog_");
+    for filter in ["bpf_prog", "bpf_prog == demo_sys_enter", "bpf_prog, kernel"] {
+        let kept = in_program(filter, &[]);
+        assert!(kept.len() > 10 && kept.iter().all(|it| is_in(&it[0])), "{filter}: {kept:?}");
+    }
+    for filter in ["!bpf_prog", "bpf_prog != demo_sys_enter"] {
+        let kept = in_program(filter, &[]);
+        assert!(kept.len() > 10 && !kept.iter().any(|it| is_in(&it[0])), "{filter}: {kept:?}");
+    }
+    assert_eq!(in_program("bpf_prog == nobodys", &[]).len(), 0);
+    assert_eq!(in_program("bpf_prog, user", &[]).len(), 0);
+    // With call chains whoever a program called counts, too.
+    let kept = in_program("bpf_prog", &["-g"]);
+    assert!(kept.len() > 10 && kept.iter().all(|it| it.iter().any(is_in)), "{kept:?}");
+    let kept = in_program("!bpf_prog", &["-g"]);
+    assert!(kept.len() > 10 && !kept.iter().flatten().any(is_in), "{kept:?}");
+}
+
+#[test]
+fn a_program_that_is_loaded_meanwhile_counts_soon() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "-F", "2000", "-e", "cpu-clock", "--filter", "bpf_prog", "-o"]);
+    stdout_of(record.arg(&recording).arg("--").arg(demo_path()).args(["run", "1"]));
+    let script = stdout_of(bpfperf().args(["script", "-F", "ip,sym", "-i"]).arg(&recording));
+    let n_in = script.lines().filter(|it| it.contains(" bpf_prog_")).count();
+    assert!(n_in > 10 && n_in == script.lines().count(), "{script}");
 }
 
 #[test]

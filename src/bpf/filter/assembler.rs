@@ -90,6 +90,8 @@ const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 /// `BPF_PSEUDO_MAP_FD`
 const PSEUDO_MAP: u8 = 1;
+/// `BPF_PSEUDO_MAP_VALUE`, since Linux 5.2.
+const PSEUDO_MAP_VALUE: u8 = 2;
 /// `BPF_PSEUDO_KFUNC_CALL`
 const PSEUDO_KERNEL_FUNCTION: u8 = 2;
 
@@ -197,6 +199,12 @@ impl Assembler {
     /// `dst` = the map.
     pub(super) fn set_map(&mut self, dst: Reg, map: RawFd) {
         self.put(LOAD_IMMEDIATE_64, dst, Reg(PSEUDO_MAP), 0, map);
+        self.put(0, R0, R0, 0, 0);
+    }
+
+    /// `dst` = the address of the only value of the array `map`.
+    pub(super) fn set_map_value(&mut self, dst: Reg, map: RawFd) {
+        self.put(LOAD_IMMEDIATE_64, dst, Reg(PSEUDO_MAP_VALUE), 0, map);
         self.put(0, R0, R0, 0, 0);
     }
 

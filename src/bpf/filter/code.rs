@@ -59,18 +59,22 @@ pub(super) struct Given<'a> {
     pub(super) tables: &'a [TableMaps],
 }
 
-/// The maps with the addresses of one choice of programs.
+/// The maps with the addresses of one choice of programs, each an array with one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableMaps {
     pub(super) programs: Program,
-    /// An array whose only value says which of the tables holds.
-    pub(super) which: RawFd,
-    /// An array of tables: starts and ends in pairs, in the order of the starts; what is unused
-    /// begins at the last address.
+    /// Three words: which of the tables holds, the first address in it, and how many bytes lie between
+    /// that and its last.
+    pub(super) head: RawFd,
+    /// Two tables: starts and ends in pairs, in the order of the starts; what is unused begins at the
+    /// last address.
     pub(super) tables: RawFd,
     /// How many pairs a table has: a power of two.
     pub(super) n_slots: u32,
 }
+
+/// The length of the head of the tables.
+pub(super) const HEAD_LEN: u32 = 24;
 
 /// The length of a pair of addresses.
 pub(super) const SLOT_LEN: u32 = 16;
@@ -78,13 +82,17 @@ pub(super) const SLOT_LEN: u32 = 16;
 /// The most frames of a call chain that are looked at: more than the kernel keeps, unless told.
 const MAX_FRAMES: u64 = 512;
 
+/// How many of them are copied at once.
+const FRAMES_AT_ONCE: u64 = 16;
+
 /// `PERF_CONTEXT_USER`: the kernel's frames stand before it.
 const CONTEXT_USER: i64 = -512;
 
 /// Where things are on the stack.
 const KEY: i16 = -4;
 const COMM: i16 = -24;
-const FRAME_ADDR: i16 = -32;
+const FRAMES_LEN: i16 = -16;
+const FRAMES: i16 = -160;
 
 /// The instructions for `expr`.
 pub(super) fn generate(expr: &Expr, given: Given<'_>) -> Result<Vec<Insn>, Error> {
@@ -187,10 +195,7 @@ impl Code<'_> {
                 self.comm(pattern, no);
                 yes
             }
-            Test::Program(programs) => {
-                self.program(programs, yes, no)?;
-                no
-            }
+            Test::Program(programs) => return self.program(programs, yes, no),
             Test::Kernel => {
                 self.level(no)?;
                 yes
@@ -382,68 +387,94 @@ impl Code<'_> {
         }
     }
 
-    /// Jumps to `yes` if the instruction, or a caller of it, lies in one of the programs, and to `no`
-    /// where that is known early.
+    /// Jumps to `yes` if the instruction, or a caller of it, lies in one of the programs, else to `no`.
     fn program(&mut self, programs: &Program, yes: Label, no: Label) -> Result<(), Error> {
         let hidden = |why| Error::Hidden { term: "bpf_prog", why };
-        let table = self.given.tables.iter().find(|it| it.programs == *programs);
-        let table =
-            table.cloned().ok_or(Error::Hidden { term: "bpf_prog", why: Hidden::NoTypes })?;
+        let table = self.given.tables.iter().find(|it| it.programs == *programs).cloned();
+        let table = table.ok_or(Error::Hidden { term: "bpf_prog", why: Hidden::NoTypes })?;
         let ip = self.source(Term::Ip).map_err(hidden)?;
         self.fetch(&ip).map_err(hidden)?;
-        // Of user space nothing is looked for.
-        self.asm.jump_if_value(Condition::SignedGreaterOrEqual, R1, 0, R2, no);
-        self.asm.store(Width::U64, FRAME, FRAME_ADDR, R1);
-        // Which of the tables holds.
-        self.lookup(table.which, no);
-        self.asm.load(Width::U32, R1, R0, 0);
-        self.asm.alu_value(Alu::And, R1, 1);
-        self.asm.store(Width::U32, FRAME, KEY, R1);
-        self.lookup_stored(table.tables, no);
-        self.asm.alu(Alu::Move, R9, R0);
-        self.search(table.n_slots, yes);
         let has_chain = self.given.sample_type.contains(SampleType::CALLCHAIN);
         if !has_chain || self.sample().is_err() {
+            self.search(&table, yes, no);
             return Ok(());
         }
-        // The frames of the call chain, which r7 counts.
         let chain = self.offset(Field::CallChain).map_err(hidden)?;
-        let (next, out) = (self.asm.label(), self.asm.label());
-        self.asm.set(R7, 0);
-        self.asm.place(next);
-        self.asm.load(Width::U64, R3, R8, chain);
-        self.asm.load(Width::U64, R1, R3, 0);
-        self.asm.jump_if(Condition::GreaterOrEqual, R7, R1, out);
-        self.asm.jump_if_value(Condition::GreaterOrEqual, R7, MAX_FRAMES, R2, out);
-        // `nr`, and then the frames.
-        self.asm.alu_value(Alu::Add, R7, 1);
-        self.asm.alu(Alu::Move, R1, R7);
-        self.asm.alu_value(Alu::ShiftLeft, R1, 3);
-        self.asm.alu(Alu::Add, R3, R1);
-        self.asm.alu(Alu::Move, R1, FRAME);
-        self.asm.alu_value(Alu::Add, R1, i32::from(FRAME_ADDR));
-        self.asm.set(R2, 8);
-        self.asm.call(Helper::ProbeReadKernel);
-        self.asm.load(Width::U64, R1, FRAME, FRAME_ADDR);
-        self.asm.jump_if_value(Condition::Equal, R1, CONTEXT_USER.cast_unsigned(), R2, out);
-        self.search(table.n_slots, yes);
-        self.asm.jump(next);
-        self.asm.place(out);
+        let callers = self.asm.label();
+        self.search(&table, yes, callers);
+        self.asm.place(callers);
+        self.chain(chain, &table, yes, no);
         Ok(())
     }
 
-    /// Jumps to `found` if the address on the stack lies in a range of the table that r9 points to.
+    /// Jumps to `yes` if a frame of the kernel's part of the call chain lies in one of the programs, else
+    /// to `no`.
+    fn chain(&mut self, chain: i16, table: &TableMaps, yes: Label, no: Label) {
+        let [copy, few, frame, next] = [(); 4].map(|()| self.asm.label());
+        // r7: how many frames were copied before.
+        self.asm.set(R7, 0);
+        self.asm.place(copy);
+        self.asm.load(Width::U64, R3, R8, chain);
+        self.asm.load(Width::U64, R2, R3, 0);
+        self.asm.jump_if(Condition::GreaterOrEqual, R7, R2, no);
+        self.asm.jump_if_value(Condition::GreaterOrEqual, R7, MAX_FRAMES, R1, no);
+        self.asm.alu(Alu::Sub, R2, R7);
+        self.asm.jump_if_value(Condition::LessOrEqual, R2, FRAMES_AT_ONCE, R1, few);
+        self.asm.set(R2, FRAMES_AT_ONCE);
+        self.asm.place(few);
+        self.asm.alu_value(Alu::ShiftLeft, R2, 3);
+        self.asm.store(Width::U64, FRAME, FRAMES_LEN, R2);
+        // The frames stand behind their number.
+        self.asm.alu(Alu::Move, R1, R7);
+        self.asm.alu_value(Alu::Add, R1, 1);
+        self.asm.alu_value(Alu::ShiftLeft, R1, 3);
+        self.asm.alu(Alu::Add, R3, R1);
+        self.asm.alu(Alu::Move, R1, FRAME);
+        self.asm.alu_value(Alu::Add, R1, i32::from(FRAMES));
+        self.asm.call(Helper::ProbeReadKernel);
+        // r9: where the next of them is.
+        self.asm.set(R9, 0);
+        self.asm.place(frame);
+        self.asm.load(Width::U64, R1, FRAME, FRAMES_LEN);
+        self.asm.jump_if(Condition::GreaterOrEqual, R9, R1, next);
+        self.asm.jump_if_value(Condition::GreaterOrEqual, R9, FRAMES_AT_ONCE * 8, R1, next);
+        self.asm.alu(Alu::Move, R2, FRAME);
+        self.asm.alu(Alu::Add, R2, R9);
+        self.asm.load(Width::U64, R1, R2, FRAMES);
+        self.asm.alu_value(Alu::Add, R9, 8);
+        self.asm.jump_if_value(Condition::Equal, R1, CONTEXT_USER.cast_unsigned(), R2, no);
+        self.search(table, yes, frame);
+        self.asm.place(next);
+        self.asm.alu_value(Alu::Add, R7, i32::try_from(FRAMES_AT_ONCE).unwrap_or(0));
+        self.asm.jump(copy);
+    }
+
+    /// Jumps to `found` if the address in r1 lies in a range of the table, else to `missed`.
     ///
-    /// Without a branch up to the last comparison, since the verifier would walk each of the ways.
-    fn search(&mut self, n_slots: u32, found: Label) {
-        let missed = self.asm.label();
-        self.asm.load(Width::U64, R1, FRAME, FRAME_ADDR);
+    /// Most addresses are far from any program, and that is seen from the head alone. The search has
+    /// no branch before its end, since the verifier would walk each of the ways.
+    fn search(&mut self, table: &TableMaps, found: Label, missed: Label) {
+        // Of user space nothing is looked for.
+        self.asm.jump_if_value(Condition::SignedGreaterOrEqual, R1, 0, R2, missed);
+        self.asm.set_map_value(R2, table.head);
+        self.asm.load(Width::U64, R3, R2, 8);
+        self.asm.load(Width::U64, R4, R2, 16);
+        self.asm.alu(Alu::Move, R5, R1);
+        self.asm.alu(Alu::Sub, R5, R3);
+        self.asm.jump_if(Condition::GreaterOrEqual, R5, R4, missed);
+        // r0: the table that holds.
+        self.asm.load(Width::U64, R2, R2, 0);
+        self.asm.alu_value(Alu::And, R2, 1);
+        let shift = (table.n_slots * SLOT_LEN).trailing_zeros();
+        self.asm.alu_value(Alu::ShiftLeft, R2, i32::try_from(shift).unwrap_or(0));
+        self.asm.set_map_value(R0, table.tables);
+        self.asm.alu(Alu::Add, R0, R2);
         // r2: where the last range begins, as far as known, that does not begin behind the address.
         self.asm.set(R2, 0);
-        let mut step = n_slots / 2;
+        let mut step = table.n_slots / 2;
         while step != 0 {
             let bytes = i32::try_from(step * SLOT_LEN).unwrap_or(0);
-            self.asm.alu(Alu::Move, R4, R9);
+            self.asm.alu(Alu::Move, R4, R0);
             self.asm.alu(Alu::Add, R4, R2);
             self.asm.alu_value(Alu::Add, R4, bytes);
             self.asm.load(Width::U64, R5, R4, 0);
@@ -457,27 +488,12 @@ impl Code<'_> {
             self.asm.alu(Alu::Add, R2, R3);
             step /= 2;
         }
-        self.asm.alu(Alu::Move, R4, R9);
-        self.asm.alu(Alu::Add, R4, R2);
-        self.asm.load(Width::U64, R5, R4, 0);
+        self.asm.alu(Alu::Add, R0, R2);
+        self.asm.load(Width::U64, R5, R0, 0);
         self.asm.jump_if(Condition::Less, R1, R5, missed);
-        self.asm.load(Width::U64, R5, R4, 8);
+        self.asm.load(Width::U64, R5, R0, 8);
         self.asm.jump_if(Condition::Less, R1, R5, found);
-        self.asm.place(missed);
-    }
-
-    /// Looks the key 0 up in an array, and leaves the pointer to its value in r0.
-    fn lookup(&mut self, map: RawFd, none: Label) {
-        self.asm.store_value(Width::U32, FRAME, KEY, 0);
-        self.lookup_stored(map, none);
-    }
-
-    fn lookup_stored(&mut self, map: RawFd, none: Label) {
-        self.asm.alu(Alu::Move, R2, FRAME);
-        self.asm.alu_value(Alu::Add, R2, i32::from(KEY));
-        self.asm.set_map(R1, map);
-        self.asm.call(Helper::MapLookup);
-        self.asm.jump_if_value(Condition::Equal, R0, 0, R2, none);
+        self.asm.jump(missed);
     }
 
     /// What the expression leads to. The verifier refuses what nothing leads to.
@@ -492,7 +508,12 @@ impl Code<'_> {
         }
         self.asm.place(drop);
         let out = self.asm.label();
-        self.lookup(self.given.dropped, out);
+        self.asm.store_value(Width::U32, FRAME, KEY, 0);
+        self.asm.alu(Alu::Move, R2, FRAME);
+        self.asm.alu_value(Alu::Add, R2, i32::from(KEY));
+        self.asm.set_map(R1, self.given.dropped);
+        self.asm.call(Helper::MapLookup);
+        self.asm.jump_if_value(Condition::Equal, R0, 0, R2, out);
         // No other program of an event can run on this CPU meanwhile.
         self.asm.load(Width::U64, R1, R0, 0);
         self.asm.alu_value(Alu::Add, R1, 1);

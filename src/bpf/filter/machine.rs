@@ -14,7 +14,7 @@ const MAP: u64 = 0x6000_0000;
 
 /// The numbers of maps in a machine.
 pub(super) const DROPPED: i32 = 1;
-pub(super) const WHICH: i32 = 2;
+pub(super) const HEAD: i32 = 2;
 pub(super) const TABLES: i32 = 3;
 
 /// What a program of an event sees.
@@ -116,7 +116,7 @@ impl Machine {
                     let low = u64::from(immediate.cast_unsigned());
                     let high = u64::from(insns[at].immediate.cast_unsigned()) << 32;
                     at += 1;
-                    regs[d] = if src == 1 { map_at(immediate) } else { low | high };
+                    regs[d] = if src == 0 { low | high } else { map_at(immediate) };
                 }
                 0xbc => regs[d] = regs[s] & 0xffff_ffff,
                 0x85 => {
@@ -184,9 +184,11 @@ impl Machine {
             }
             80 => self.cgroup,
             113 => {
-                assert_eq!(regs[2], 8);
-                let word = self.read(regs[3], 8);
-                self.write(regs[1], &word.to_ne_bytes());
+                assert!(regs[2] % 8 == 0 && regs[2] <= 128);
+                for at in (0..regs[2]).step_by(8) {
+                    let word = self.read(regs[3] + at, 8);
+                    self.write(regs[1] + at, &word.to_ne_bytes());
+                }
                 0
             }
             _ => panic!("helper {function}"),

@@ -1,7 +1,7 @@
 //! Where BPF programs lie, as programs that filter look it up.
 //!
-//! Each choice of programs has two tables, of which one holds, and a word that says which: the other
-//! one is written, then the word. A program that filters runs for less time than two changes
+//! Each choice of programs has two tables, of which one holds, and a head that says which: the other
+//! one is written, then the head. A program that filters runs for less time than two changes
 //! take, so it never sees a table change.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
 use libbpf_rs::MapType;
 
+use super::code::HEAD_LEN;
 use super::code::SLOT_LEN;
 use super::code::TableMaps;
 use super::map;
@@ -49,11 +50,12 @@ struct Function {
 #[derive(Debug)]
 struct Table {
     programs: Program,
-    which: MapHandle,
+    head: MapHandle,
     tables: MapHandle,
     n_slots: usize,
-    /// The table that holds.
-    holds: u32,
+    /// Both tables as they are in the kernel, and which of them holds.
+    value: Vec<u8>,
+    holds: usize,
 }
 
 impl Tables {
@@ -144,12 +146,13 @@ fn ranges(functions: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 
 impl Table {
     fn create(programs: Program, n_slots: usize) -> io::Result<Self> {
-        let len = u32::try_from(n_slots).unwrap_or(u32::MAX).saturating_mul(SLOT_LEN);
+        let len = u32::try_from(n_slots).unwrap_or(u32::MAX).saturating_mul(2 * SLOT_LEN);
         Ok(Self {
             programs,
-            which: map(MapType::Array, "bpfperf_which", 4, 1)?,
-            tables: map(MapType::Array, "bpfperf_progs", len, 2)?,
+            head: map(MapType::Array, "bpfperf_head", HEAD_LEN, 1)?,
+            tables: map(MapType::Array, "bpfperf_progs", len, 1)?,
             n_slots,
+            value: vec![0xff; usize::try_from(len).unwrap_or(0)],
             holds: 0,
         })
     }
@@ -157,7 +160,7 @@ impl Table {
     fn maps(&self) -> TableMaps {
         TableMaps {
             programs: self.programs.clone(),
-            which: self.which.as_fd().as_raw_fd(),
+            head: self.head.as_fd().as_raw_fd(),
             tables: self.tables.as_fd().as_raw_fd(),
             n_slots: u32::try_from(self.n_slots).unwrap_or(0),
         }
@@ -167,14 +170,20 @@ impl Table {
         if self.n_slots < ranges.len() {
             tracing::debug!(n_ranges = ranges.len(), self.n_slots, "too many BPF programs");
         }
-        let unused = std::iter::repeat((u64::MAX, u64::MAX));
-        let slots = ranges.iter().copied().chain(unused).take(self.n_slots);
-        let value: Vec<u8> =
-            slots.flat_map(|(start, end)| [start, end]).flat_map(u64::to_ne_bytes).collect();
         let next = 1 - self.holds;
+        let len = self.value.len() / 2;
+        let half = self.value.get_mut(next * len..).and_then(|it| it.get_mut(..len));
+        let unused = std::iter::repeat((u64::MAX, u64::MAX));
+        let words = ranges.iter().copied().chain(unused).flat_map(|(start, end)| [start, end]);
+        for (place, word) in half.unwrap_or_default().as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        let first = ranges.first().map_or(0, |it| it.0);
+        let last = ranges.iter().take(self.n_slots).last().map_or(0, |it| it.1);
+        let head = [next as u64, first, last - first].map(u64::to_ne_bytes).concat();
         let any = MapFlags::ANY;
-        self.tables.update(&next.to_ne_bytes(), &value, any).map_err(io::Error::other)?;
-        self.which.update(&[0; 4], &next.to_ne_bytes(), any).map_err(io::Error::other)?;
+        self.tables.update(&[0; 4], &self.value, any).map_err(io::Error::other)?;
+        self.head.update(&[0; 4], &head, any).map_err(io::Error::other)?;
         self.holds = next;
         Ok(())
     }

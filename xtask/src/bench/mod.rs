@@ -2,8 +2,10 @@
 //!
 //! `cargo xtask bench [FILE] [RUNS]`. Without a file it records a build of this project, every
 //! process of it, at a rate that gives some two million samples, and keeps that for the next time.
-//! `cargo xtask bench record` is the other side: see [`record`].
+//! `cargo xtask bench record` is the other side: see [`record`]; `bench filter`, the cost of filters:
+//! see [`filter`].
 
+mod filter;
 mod record;
 
 use std::ffi::OsStr;
@@ -68,6 +70,11 @@ pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
         && first == "record"
     {
         return record::run(shell, args);
+    }
+    if let Some((first, args)) = args.split_first()
+        && first == "filter"
+    {
+        return filter::run(shell, args);
     }
     let Programs { ours, peer: perf } = Programs::get(shell)?;
     let data = match args.first() {

@@ -3,11 +3,11 @@
 use super::super::kernel;
 use super::super::machine::CHAIN_AT;
 use super::super::machine::DROPPED;
+use super::super::machine::HEAD;
 use super::super::machine::Machine;
 use super::super::machine::SAMPLE_AT;
 use super::super::machine::TABLES;
 use super::super::machine::VIEW_AT;
-use super::super::machine::WHICH;
 use super::*;
 
 const ALL: SampleType = SampleType::all();
@@ -29,7 +29,7 @@ fn parse(filter: &str) -> Expr {
 }
 
 fn tables() -> Vec<TableMaps> {
-    vec![TableMaps { programs: Program::Any, which: WHICH, tables: TABLES, n_slots: N_SLOTS }]
+    vec![TableMaps { programs: Program::Any, head: HEAD, tables: TABLES, n_slots: N_SLOTS }]
 }
 
 fn new_kernel() -> Kernel {
@@ -88,8 +88,8 @@ fn machine() -> Machine {
     it.pid_tgid = (11 << 32) + 12;
     it.uid_gid = (100 << 32) + 1000;
     it.cgroup = 7;
-    it.map(WHICH, 4, 4);
-    it.map(TABLES, u64::from(N_SLOTS * SLOT_LEN), 2 * (N_SLOTS * SLOT_LEN) as usize);
+    it.map(HEAD, 24, 24);
+    it.map(TABLES, 0, 2 * (N_SLOTS * SLOT_LEN) as usize);
     it.write_map(TABLES, 0, &[0xff; 2 * (N_SLOTS * SLOT_LEN) as usize]);
     it
 }
@@ -109,7 +109,8 @@ fn put_chain(it: &mut Machine, chain: &[u64]) {
 fn put_programs(it: &mut Machine) {
     let words = RANGES.iter().flat_map(|it| [it.0, it.1]).flat_map(u64::to_ne_bytes);
     it.write_map(TABLES, u64::from(N_SLOTS * SLOT_LEN), &words.collect::<Vec<_>>());
-    it.write_map(WHICH, 0, &1_u32.to_ne_bytes());
+    let (first, last) = (RANGES[0].0, RANGES[2].1);
+    it.write_map(HEAD, 0, &[1, first, last - first].map(u64::to_ne_bytes).concat());
 }
 
 #[track_caller]
