@@ -184,7 +184,7 @@ impl Machine {
             }
             80 => self.cgroup,
             113 => {
-                assert!(regs[2] % 8 == 0 && regs[2] <= 128);
+                assert!(regs[2].is_multiple_of(8) && regs[2] <= 128);
                 for at in (0..regs[2]).step_by(8) {
                     let word = self.read(regs[3] + at, 8);
                     self.write(regs[1] + at, &word.to_ne_bytes());

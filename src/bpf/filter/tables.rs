@@ -179,7 +179,7 @@ impl Table {
             *place = word.to_ne_bytes();
         }
         let first = ranges.first().map_or(0, |it| it.0);
-        let last = ranges.iter().take(self.n_slots).last().map_or(0, |it| it.1);
+        let last = ranges.iter().take(self.n_slots).next_back().map_or(0, |it| it.1);
         let head = [next as u64, first, last - first].map(u64::to_ne_bytes).concat();
         let any = MapFlags::ANY;
         self.tables.update(&[0; 4], &self.value, any).map_err(io::Error::other)?;
