@@ -12,10 +12,12 @@ use bpfperf::bpf::source::compile;
 use libbpf_rs::ObjectBuilder;
 
 use crate::stage::Need;
+use crate::stage::bpfperf;
 use crate::stage::example;
 use crate::stage::may_run;
 use crate::stage::object;
 use crate::stage::object_with;
+use crate::stage::output_of;
 
 /// The programs of an object, sorted, if libbpf can open it; its complaint is its own.
 fn programs(path: &Path) -> Option<Vec<String>> {
@@ -175,4 +177,48 @@ fn clang_says_itself_what_is_wrong() {
     let options = Options { clang: Some("/nonexistent/clang".into()), args: Vec::new() };
     let error = compile(&path, &options).unwrap_err();
     assert_eq!(error.to_string(), "there is no `/nonexistent/clang` to compile it with");
+}
+
+/// What is said of a source `it.bpf.c` with this text, and that no file is left behind.
+#[track_caller]
+fn told_of(text: &str, args: &[&str]) -> String {
+    let (scratch, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(scratch.path().join("it.bpf.c"), text).unwrap();
+    let mut record = bpfperf();
+    record.args(["record", "--dry-run", "-e", "it.bpf.c"]).args(args).arg("true");
+    let output = output_of(record.current_dir(&scratch).env("TMPDIR", temporary.path()));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "files are left");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_clang_says_comes_before_what_we_say() {
+    let said = told_of("int on(void *ctx) { return nowhere; }\n", &[]);
+    let (clangs, ours) = said.split_at(said.find("error: cannot take").unwrap());
+    assert!(clangs.starts_with("it.bpf.c:1:28: error: use of undeclared identifier 'nowhere'\n"));
+    let lines: Vec<&str> = ours.lines().collect();
+    assert_eq!(lines.len(), 2, "{ours}");
+    assert_eq!(lines[0], "error: cannot take BPF programs from `it.bpf.c`");
+    assert!(
+        lines[1].starts_with("  because: `/") && lines[1].ends_with("/clang` cannot compile it")
+    );
+
+    let said = told_of("#include \"nowhere.h\"\n", &[]);
+    assert!(said.contains("it.bpf.c:1:10: fatal error: 'nowhere.h' file not found\n"), "{said}");
+    assert!(said.contains("\nhint: `vmlinux.h`, `bpfperf.h` and "), "{said}");
+
+    let said = told_of("", &["--clang-path", "/nonexistent/clang"]);
+    let want = "error: cannot take BPF programs from `it.bpf.c`\n  \
+        because: there is no `/nonexistent/clang` to compile it with\n\
+        hint: `--clang-path` names another one; without it, `PATH` is searched\n";
+    assert_eq!(said, want);
+}
+
+#[test]
+fn a_warning_of_clangs_is_passed_on() {
+    let text = "#include \"bpfperf.h\"\n#warning mind this\n\
+        SEC(\"perf_event\") int on_clock(void *ctx) { return KEPT; }\n";
+    let said = told_of(text, &["--clang-opt", "-DKEPT=1"]);
+    assert!(said.starts_with("it.bpf.c:2:2: warning: mind this"), "{said}");
+    assert!(!said.contains("error"), "{said}");
 }
