@@ -29,6 +29,16 @@ struct call {
 	} args;
 };
 
+#ifdef UNTYPED
+/* No struct is called as an event is, and no map is declared with a type. */
+#define event untyped
+#define TYPE_OF_VALUE __uint(value_size, 4)
+#define TYPE_OF_MESSAGE
+#else
+#define TYPE_OF_VALUE __type(value, struct call)
+#define TYPE_OF_MESSAGE __type(value, struct call);
+#endif
+
 struct event {
 	__u64 nth;
 	__u32 pid;
@@ -58,13 +68,13 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__type(key, __u32);
-	__type(value, struct call);
+	TYPE_OF_VALUE;
 } declared SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
-	__type(value, struct call);
+	TYPE_OF_MESSAGE
 } messages SEC(".maps");
 
 struct {

@@ -17,6 +17,7 @@ use crate::stage::Need;
 use crate::stage::bpfperf;
 use crate::stage::may_run;
 use crate::stage::object;
+use crate::stage::object_with;
 use crate::stage::output_of;
 use crate::stage::peer;
 use crate::stage::stdout_of;
@@ -351,6 +352,25 @@ fn perf_reads_as_many() {
     let piped = stage.record(&["-o", "-"]);
     fs::write(stage.path("pipe.data"), piped.stdout).unwrap();
     assert_eq!(counts_of_peer(&perf, &stage.path("pipe.data")), want);
+}
+
+#[test]
+fn what_has_no_type_is_dumped_as_perf_does() {
+    if !may_run(&[Need::Root, Need::Peer]) {
+        return;
+    }
+    let Some(perf) = peer() else { return };
+    let stage = Stage::new();
+    object_with("samples", &["-DUNTYPED"], stage.dir.path());
+    stage.record(&["-o", "x.data"]);
+    let args = ["script", "-i", "x.data"];
+    let of_perf = output_of(Command::new(perf).args(args).current_dir(stage.dir.path()));
+    // Where perf shows bytes beyond ASCII as they are, points are shown.
+    let of_perf: Vec<u8> =
+        of_perf.stdout.iter().map(|it| if it.is_ascii() { *it } else { b'.' }).collect();
+    let of_ours = stdout_of(bpfperf().args(args).current_dir(stage.dir.path()));
+    assert_eq!(of_ours.matches("      BPF output: 0000: ").count(), 52);
+    assert_eq!(of_ours, String::from_utf8(of_perf).unwrap());
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
         let n = tally.corrupt;
         message::warn(&format!("{n} pieces of the rings were no records and are left out"));
     }
-    for line in of_others(&summary.outputs) {
+    for line in left_out(&summary.outputs) {
         message::say(&line);
     }
     if let Some(losses) = off_cpu(summary.off_cpu) {
@@ -128,18 +128,25 @@ pub(super) fn tell_values(values: &[ObjectValues]) {
     }
 }
 
-/// What BPF programs wrote of tasks that are not recorded, a line for each event.
-fn of_others(outputs: &[OutputTally]) -> Vec<String> {
-    let some = outputs.iter().filter(|it| it.of_others != 0);
-    let line = |it: &OutputTally| {
-        format!(
-            "[ bpfperf record: `{}` wrote {} of other tasks, which are left out; `--all-output` \
-             keeps them ]",
-            it.event,
-            counted(it.of_others)
-        )
+/// What BPF programs wrote that is in no file, a line for each event and reason.
+fn left_out(outputs: &[OutputTally]) -> Vec<String> {
+    let others = |it: &OutputTally| {
+        let n = it.of_others;
+        let what = counted(n);
+        let text = format!("{what} of other tasks, which are left out; `--all-output` keeps them");
+        (n != 0).then_some(text)
     };
-    some.map(line).collect()
+    let too_long = |it: &OutputTally| {
+        let n = it.too_long;
+        let what = if n == 1 { "message" } else { "messages" };
+        let text = format!("{n} {what} that no record has room for, which are left out");
+        (n != 0).then_some(text)
+    };
+    let told = outputs.iter().flat_map(|it| {
+        let reasons = [others(it), too_long(it)].into_iter().flatten();
+        reasons.map(|text| format!("[ bpfperf record: `{}` wrote {text} ]", it.event))
+    });
+    told.collect()
 }
 
 /// What was measured of time off the CPU and could not be kept, in one line.
@@ -278,17 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_of_other_tasks_is_told_by_event() {
-        let tally = |event: &str, of_others| OutputTally {
+    fn what_was_written_and_is_left_out_is_told_by_event() {
+        let tally = |event: &str, of_others, too_long| OutputTally {
             event: event.to_owned(),
             kept: 7,
             of_others,
-            too_long: 0,
+            too_long,
         };
-        let lines = of_others(&[tally("a", 0), tally("b", 1)]);
-        let want = "[ bpfperf record: `b` wrote 1 sample of other tasks, which are left out; \
-                    `--all-output` keeps them ]";
-        assert_eq!(lines, [want]);
+        let lines = left_out(&[tally("a", 0, 0), tally("b", 1, 2)]);
+        let want = [
+            "[ bpfperf record: `b` wrote 1 sample of other tasks, which are left out; \
+             `--all-output` keeps them ]",
+            "[ bpfperf record: `b` wrote 2 messages that no record has room for, which are left \
+             out ]",
+        ];
+        assert_eq!(lines, want);
     }
 
     #[test]
