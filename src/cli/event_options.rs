@@ -396,8 +396,8 @@ mod tests {
             "bad" => Err(Failure::new("bad")),
             name => Ok(PathBuf::from(format!("/cg/{name}"))),
         };
-        let check = |_: &str, filter: &str| match filter {
-            "bad" => Err(BadFilter {
+        let check = |event: &str, filter: &str| match (event, filter) {
+            ("sched:bad", _) | (_, "bad") => Err(BadFilter {
                 filter: filter.to_owned(),
                 what: "x".to_owned(),
                 column: 1,
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn what_cannot_be_filtered_is_refused() {
         assert_eq!(
-            parsed(&["--filter", "p"]).unwrap_err(),
+            parsed(&["--filter", "p", "-e", "cs"]).unwrap_err(),
             "error: `--filter` has no event to filter\n\
              hint: give `--filter` after the `-e` that it is for"
         );
@@ -440,6 +440,44 @@ mod tests {
             parsed(&["-e", "sched:a", "--filter", "bad"]).unwrap_err(),
             "error: cannot filter `sched:a`\n  because: x at column 1 of `bad`\n\
              hint: the nearest field is `pid`"
+        );
+    }
+
+    #[test]
+    fn each_event_has_a_filter_of_its_kind() {
+        let of = |words: &[&str]| -> Vec<(Vec<String>, usize)> {
+            let filters: Vec<Filters> = match parsed(words).unwrap() {
+                Events::Named(events) => events.into_iter().map(|it| it.filters).collect(),
+                Events::Default { filters, .. } => vec![filters],
+            };
+            filters.into_iter().map(|it| (it.texts, it.samples.len())).collect()
+        };
+        let text = |it: &str| vec![it.to_owned()];
+        let want = [(vec![], 1), (text("tid == 7"), 0)];
+        assert_eq!(of(&["-e", "cs,sched:a", "--filter", "tid == 7"]), want);
+        // What is wrong for the kernel is looked at as a filter of samples.
+        let want = [(vec![], 1), (text("(common_pid == 7) && (cpu < 2)"), 0)];
+        assert_eq!(of(&["-e", "cs,sched:bad", "--filter", "tid == 7, cpu < 2"]), want);
+        assert_eq!(of(&["--filter", "user", "--filter", "uid == 1"]), [(vec![], 2)]);
+        let want = [(vec![], 1), (vec![], 0)];
+        assert_eq!(of(&["-e", "cs", "--filter", "cgroup == /a", "-e", "cs"]), want);
+    }
+
+    #[test]
+    fn a_filter_that_an_event_cannot_have_is_refused() {
+        assert_eq!(
+            parsed(&["-e", "cs", "--filter", "perod > 1"]).unwrap_err(),
+            "error: cannot filter `cs`\n  because: no term is called `perod` at column 1 of \
+             `perod > 1`\nhint: the nearest term is `period`"
+        );
+        assert_eq!(
+            parsed(&["-e", "sched:bad", "--filter", "uid == 1"]).unwrap_err(),
+            "error: cannot filter `sched:bad`\n  because: a tracepoint's filter is the kernel's \
+             own, which does not know `uid`"
+        );
+        assert_eq!(
+            parsed(&["-e", "bpf-output", "--filter", "uid == 1"]).unwrap_err(),
+            "error: cannot filter `bpf-output`\n  because: what BPF programs send passes no filter"
         );
     }
 

@@ -530,6 +530,72 @@ fn what_a_filter_dropped_is_not_lost() {
 }
 
 #[test]
+fn a_probe_of_user_space_has_a_filter_of_its_own() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let n_samples = |filter: &str| {
+        let mut record = bpfperf();
+        record.args(["record", "-q", "-e", "uprobe:/bin/bash:main", "--filter", filter, "-o"]);
+        stdout_of(record.arg(&recording).args(["bash", "-c", "true"]));
+        let script = bpfperf().args(["script", "-F", "event", "-i"]).arg(&recording).output();
+        String::from_utf8(script.unwrap().stdout).unwrap().lines().count()
+    };
+    assert_eq!(n_samples("uid == 0, comm == bash || pid == 1, user"), 1);
+    assert_eq!(n_samples("comm != bash"), 0);
+}
+
+#[test]
+fn a_list_of_all_kinds_has_filters_of_their_kinds() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let workload = "sleep 0.05; ls / >/dev/null; sleep 0.05";
+    let tasks = |filter: &str| {
+        let mut record = bpfperf();
+        record.args(["record", "-q", "-c", "1", "-e", "page-faults,sched:sched_switch", "-o"]);
+        record.arg(&recording).args(["--filter", filter, "--", "sh", "-c", workload]);
+        stdout_of(&mut record);
+        let mut script = bpfperf();
+        let script = stdout_of(script.args(["script", "-F", "comm,event", "-i"]).arg(&recording));
+        let words = |it: &str| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        script.lines().map(words).collect::<BTreeSet<_>>()
+    };
+    let sleeps = ["page-faults:", "sched:sched_switch:"]
+        .map(|event| vec!["sleep".to_owned(), event.to_owned()]);
+    assert_eq!(tasks("comm == 'sleep'"), BTreeSet::from(sleeps.clone()));
+    assert_eq!(tasks("comm == sleep, tid > 1, cpu >= 0"), BTreeSet::from(sleeps));
+    assert_eq!(tasks("tid == 1"), BTreeSet::new());
+}
+
+#[test]
+fn each_of_several_files_tells_what_was_dropped_while_it_was_written() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let mut record = bpfperf();
+    record.args(["record", "--switch-output=1s", "-c", "1", "-e", "page-faults", "--filter"]);
+    record.arg("kernel").args(FIELDS).arg("-o").arg(&recording);
+    record.args(["sh", "-c", "for i in 1 2 3 4 5; do ls / >/dev/null; sleep 0.5; done"]);
+    let output = output_of(&mut record);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let files = fs::read_dir(scratch.path()).unwrap().map(|it| it.unwrap().path());
+    let counts: Vec<u64> = files.map(|it| read(&it).n_dropped).collect();
+    assert!(counts.iter().filter(|it| **it != 0).count() > 1, "{counts:?}: {said}");
+    for n in counts.iter().filter(|it| **it != 0) {
+        assert!(said.contains(&format!(", {n} dropped by filters) ]")), "{n}: {said}");
+    }
+    let all: u64 = counts.iter().sum();
+    assert!(said.contains(&format!(", {all} dropped by filters) ]")), "{all}: {said}");
+}
+
+#[test]
 fn nothing_is_left_when_a_recording_has_ended() {
     if !may_run(&[Need::Root]) {
         return;

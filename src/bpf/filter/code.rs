@@ -54,8 +54,8 @@ pub(super) struct Given<'a> {
     pub(super) sample_type: SampleType,
     /// Whether the event is a probe.
     pub(super) is_probe: bool,
-    /// The per-CPU array with the count of dropped samples.
-    pub(super) dropped: RawFd,
+    /// The per-CPU array with the count of dropped samples, if they are counted.
+    pub(super) dropped: Option<RawFd>,
     pub(super) tables: &'a [TableMaps],
 }
 
@@ -507,11 +507,20 @@ impl Code<'_> {
             return;
         }
         self.asm.place(drop);
+        if let Some(map) = self.given.dropped {
+            self.count(map);
+        }
+        self.asm.set(R0, 0);
+        self.asm.exit();
+    }
+
+    /// Counts one more on this CPU.
+    fn count(&mut self, map: RawFd) {
         let out = self.asm.label();
         self.asm.store_value(Width::U32, FRAME, KEY, 0);
         self.asm.alu(Alu::Move, R2, FRAME);
         self.asm.alu_value(Alu::Add, R2, i32::from(KEY));
-        self.asm.set_map(R1, self.given.dropped);
+        self.asm.set_map(R1, map);
         self.asm.call(Helper::MapLookup);
         self.asm.jump_if_value(Condition::Equal, R0, 0, R2, out);
         // No other program of an event can run on this CPU meanwhile.
@@ -519,8 +528,6 @@ impl Code<'_> {
         self.asm.alu_value(Alu::Add, R1, 1);
         self.asm.store(Width::U64, R0, 0, R1);
         self.asm.place(out);
-        self.asm.set(R0, 0);
-        self.asm.exit();
     }
 }
 

@@ -110,12 +110,15 @@ impl Loader {
         kind: ProgramKind,
     ) -> Result<Filter, Error> {
         let tables = self.tables.maps(&choices(expr)).map_err(Error::Map)?;
-        let dropped = map(MapType::PercpuArray, "bpfperf_drops", 8, 1).map_err(Error::Map)?;
+        let is_probe = kind == ProgramKind::Kprobe;
+        // The program of a probe runs for each task and CPU that is watched, wherever it was hit.
+        let dropped = (!is_probe).then(|| map(MapType::PercpuArray, "bpfperf_drops", 8, 1));
+        let dropped = dropped.transpose().map_err(Error::Map)?;
         let given = Given {
             kernel: &self.kernel,
             sample_type,
-            is_probe: kind == ProgramKind::Kprobe,
-            dropped: dropped.as_fd().as_raw_fd(),
+            is_probe,
+            dropped: dropped.as_ref().map(|it| it.as_fd().as_raw_fd()),
             tables: &tables,
         };
         let insns: Vec<_> = code::generate(expr, given)?.into_iter().map(Insn::encode).collect();
@@ -140,18 +143,19 @@ fn choices(expr: &Expr) -> Vec<&Program> {
 #[derive(Debug)]
 pub struct Filter {
     program: OwnedFd,
-    dropped: MapHandle,
+    /// The counts, if it counts.
+    dropped: Option<MapHandle>,
 }
 
 impl Filter {
-    /// How many samples it has dropped, on all CPUs.
+    /// How many samples it has dropped, on all CPUs; of a probe nobody counts them.
     ///
     /// # Errors
     ///
     /// What the kernel says.
     pub fn n_dropped(&self) -> io::Result<u64> {
-        let counts =
-            self.dropped.lookup_percpu(&[0; 4], MapFlags::ANY).map_err(io::Error::other)?;
+        let Some(dropped) = &self.dropped else { return Ok(0) };
+        let counts = dropped.lookup_percpu(&[0; 4], MapFlags::ANY).map_err(io::Error::other)?;
         let counts = counts.iter().flatten();
         let count = |it: &Vec<u8>| it.first_chunk::<8>().map_or(0, |it| u64::from_ne_bytes(*it));
         Ok(counts.map(count).sum())

@@ -42,7 +42,8 @@ fn old_kernel(is_first_namespace: bool) -> Kernel {
 
 fn made(expr: &Expr, kernel: &Kernel, sample_type: SampleType) -> Result<Vec<Insn>, Error> {
     let tables = tables();
-    let given = Given { kernel, sample_type, is_probe: false, dropped: DROPPED, tables: &tables };
+    let given =
+        Given { kernel, sample_type, is_probe: false, dropped: Some(DROPPED), tables: &tables };
     generate(expr, given)
 }
 
@@ -353,20 +354,18 @@ fn what_the_samples_lack_is_refused_by_name() {
 }
 
 #[test]
-fn a_probe_sees_no_sample() {
+fn a_probe_sees_no_sample_and_counts_nothing() {
     let tables = tables();
     let kernel = new_kernel();
-    let given = Given {
-        kernel: &kernel,
-        sample_type: ALL,
-        is_probe: true,
-        dropped: DROPPED,
-        tables: &tables,
-    };
+    let given =
+        Given { kernel: &kernel, sample_type: ALL, is_probe: true, dropped: None, tables: &tables };
     let refused = generate(&parse("time > 1"), given).unwrap_err();
     assert!(matches!(refused, Error::Hidden { term: "time", why: Hidden::OfProbe }));
-    let insns = generate(&parse("pid == 11, comm ~ k*, kernel, ip != 0"), given).unwrap();
-    assert_eq!(machine().run(&insns), 1);
+    let made = |filter: &str| generate(&parse(filter), given).unwrap();
+    assert_eq!(machine().run(&made("pid == 11, comm ~ k*, kernel, ip != 0")), 1);
+    let mut it = machine();
+    assert_eq!(it.run(&made("pid == 12")), 0);
+    assert_eq!(it.n_dropped(), 0);
 }
 
 /// A sequence of numbers that look random, the same each time.
