@@ -170,7 +170,9 @@ fn by_event(text: &str) -> BTreeMap<String, Vec<i64>> {
         let first = first.split(',').next().unwrap().parse().unwrap();
         calls.entry(event.to_owned()).or_default().push(first);
     }
-    calls.values_mut().for_each(|it| it.sort_unstable());
+    for calls in calls.values_mut() {
+        calls.sort_unstable();
+    }
     calls
 }
 

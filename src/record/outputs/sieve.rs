@@ -61,6 +61,7 @@ impl Sieve {
 }
 
 /// Where fields stand in the samples of an event, header included, in bytes.
+#[expect(clippy::struct_field_names, reason = "each is a place")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::record) struct SamplePlaces {
     /// The process and the thread.

@@ -1,5 +1,7 @@
 //! What BPF programs wrote into samples: by its type where the recording has one, else byte by byte.
 
+use std::fmt::Write;
+
 use crate::btf::Btf;
 use crate::events::is_bpf_output;
 use crate::perfdata::private::Message;
@@ -83,19 +85,22 @@ impl Written {
 /// `tools/perf/builtin-script.c`.
 pub(super) fn dump(raw: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
+    let mut text = String::new();
     for (n, line) in raw.chunks(LINE).enumerate() {
         let label = if n == 0 { "BPF output:" } else { "" };
-        let mut text = format!("{label:>17} {:04x}:", n * LINE);
+        let mut push = |it: std::fmt::Arguments<'_>| {
+            // Writing to a string cannot fail.
+            text.write_fmt(it).unwrap_or_default();
+        };
+        push(format_args!("{label:>17} {:04x}:", n * LINE));
         for byte in line {
-            text.push_str(&format!(" {byte:02x}"));
+            push(format_args!(" {byte:02x}"));
         }
-        let n_missing = LINE - line.len();
-        text.push_str(&" ".repeat(3 * n_missing + 2));
-        text.extend(line.iter().map(|it| shown(*it)));
-        text.push_str(&" ".repeat(n_missing));
-        text.push('\n');
-        out.extend_from_slice(text.as_bytes());
+        let chars: String = line.iter().map(|it| shown(*it)).collect();
+        let n_missing = 3 * (LINE - line.len());
+        push(format_args!("{:n_missing$}  {chars:LINE$}\n", ""));
     }
+    out.extend_from_slice(text.as_bytes());
     if let Some(string) = string(raw) {
         out.extend_from_slice(format!("{:>17} \"{string}\"\n", "BPF string:").as_bytes());
     }
