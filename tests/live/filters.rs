@@ -329,8 +329,11 @@ fn each_term_of_a_software_event_keeps_what_it_says() {
         return;
     }
     check("ip > 0x7f0000000000", Share::Some);
-    check("tid & 2", Share::Some);
-    check("pid & 1", Share::Some);
+    // A program with threads, whose ids are not those of the process.
+    let ours = bpfperf();
+    let threads = format!("{} record -q -e cs -o third true", ours.get_program().display());
+    check_on(FAULTS, &["tid & 1"], &[], &threads, Share::Some);
+    check_on(FAULTS, &["pid & 1, tid & 2"], &[], &threads, Share::Some);
     check("id > 0", Share::All);
     check("id == 0", Share::None);
     check("period == 1", Share::All);
