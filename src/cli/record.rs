@@ -226,7 +226,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         summary::tell_summary(&summary, &config.output);
     }
-    if args.print_values {
+    if args.print_values && !args.quiet {
         summary::tell_values(&summary.values);
     }
     let status = summary.command.map_or(0, Ended::shell_status);

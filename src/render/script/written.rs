@@ -122,12 +122,48 @@ fn string(raw: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::btf::testing::Builder;
+    use crate::perfdata::private::BpfObject;
 
     #[track_caller]
     fn check(raw: &[u8], want: &str) {
         let mut out = Vec::new();
         dump(raw, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    /// Raw data of `len` bytes, the first of which is 7, by types of 4 and of 20 bytes.
+    #[track_caller]
+    fn check_typed(len: usize, want: Option<&str>) {
+        let mut btf = Builder::little();
+        let int = btf.int("int", 4, 0, 32);
+        let short = btf.structure("short", 4, &[("n", int, 0)]);
+        let long = btf.structure("long", 20, &[("first", int, 0), ("last", int, 128)]);
+        let types = [(short, 4), (long, 20), (99, 28)].map(|(id, len)| Type { btf: 0, id, len });
+        let written = Written { btfs: vec![btf.build()], types: vec![types.into()] };
+        let mut raw = vec![0; len];
+        raw[0] = 7;
+        let mut out = Vec::new();
+        let is_typed = written.print(0, &raw, &mut out);
+        assert_eq!(is_typed.then(|| String::from_utf8(out).unwrap()).as_deref(), want);
+        assert!(!written.print(1, &raw, &mut Vec::new()));
+    }
+
+    #[test]
+    fn the_first_type_that_the_length_fits_is_meant() {
+        check_typed(4, Some("n=7"));
+        // Zeros fill it up.
+        check_typed(11, Some("n=7"));
+        check_typed(12, None);
+        check_typed(20, Some("first=7 last=0"));
+        check_typed(28, None);
+    }
+
+    #[test]
+    fn damaged_types_are_none() {
+        let object = BpfObject { btf: "9feb01".to_owned(), ..BpfObject::default() };
+        let written = Written::new(&[], &[Message::Object(object)]);
+        assert!(written.btfs.is_empty() && !written.is_typed(0));
     }
 
     #[test]
