@@ -594,12 +594,18 @@ fn each_of_several_files_tells_what_was_dropped_while_it_was_written() {
     let mut record = bpfperf();
     record.args(["record", "--switch-output=1s", "-c", "1", "-e", "page-faults", "--filter"]);
     record.arg("kernel").args(FIELDS).arg("-o").arg(&recording);
-    record.args(["sh", "-c", "for i in 1 2 3 4 5; do ls / >/dev/null; sleep 0.5; done"]);
+    // Much in the first file, little in the last.
+    let workload =
+        "for i in 1 2 3 4 5 6 7 8 9; do ls / >/dev/null; done; sleep 1.5; true; sleep 1.5";
+    record.args(["sh", "-c", workload]);
     let output = output_of(&mut record);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let files = fs::read_dir(scratch.path()).unwrap().map(|it| it.unwrap().path());
-    let counts: Vec<u64> = files.map(|it| read(&it).n_dropped).collect();
-    assert!(counts.iter().filter(|it| **it != 0).count() > 1, "{counts:?}: {said}");
+    let mut files: Vec<_> =
+        fs::read_dir(scratch.path()).unwrap().map(|it| it.unwrap().path()).collect();
+    files.sort();
+    let counts: Vec<u64> = files.iter().map(|it| read(it).n_dropped).collect();
+    let [first, between @ .., last] = &counts[..] else { panic!("{counts:?}: {said}") };
+    assert!(!between.is_empty() && *first > 100 && *last < *first, "{counts:?}: {said}");
     for n in counts.iter().filter(|it| **it != 0) {
         assert!(said.contains(&format!(", {n} dropped by filters) ]")), "{n}: {said}");
     }
