@@ -313,8 +313,9 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         return Err(failure.hint(advice::on_latency()));
     }
     let mut events = args.events.events(&target, args.source.options())?;
-    // `--latency` is about tasks.
-    let target = if args.target.is_plain() && !args.sample.latency {
+    // `--latency` is about tasks, and who is off the CPU is told by the target.
+    let is_of_tasks = args.sample.latency || off_cpu.is_some();
+    let target = if args.target.is_plain() && !is_of_tasks {
         user_filter::take(target, &mut events, Privilege::own())
     } else {
         target

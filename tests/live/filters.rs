@@ -535,9 +535,17 @@ fn what_a_filter_dropped_is_not_lost() {
     let args = ["report", "--stdio", "-i"];
     let ours = stdout_of(bpfperf().args(args).arg(&recording));
     assert!(ours.contains("# Total Lost Samples: 0\n"), "{ours}");
+    let dropped = |mut program: Command| {
+        let dump = stdout_of(program.args(["script", "-D", "-i"]).arg(&recording));
+        let lines = dump.lines().filter(|it| it.contains("PERF_RECORD_LOST_SAMPLES"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [line] = &dropped(bpfperf())[..] else { panic!("not one record") };
+    assert!(line.ends_with(" (BPF)"), "{line}");
     if let Some(perf) = peer() {
-        let theirs = stdout_of(Command::new(perf).args(args).arg(&recording));
+        let theirs = stdout_of(Command::new(&perf).args(args).arg(&recording));
         assert!(theirs.contains("# Total Lost Samples: 0\n"), "{theirs}");
+        assert_eq!(&dropped(Command::new(perf)), std::slice::from_ref(line));
     }
 }
 

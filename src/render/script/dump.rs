@@ -322,7 +322,10 @@ fn kernel(header: RecordHeader, record: &Record<'_>, id: &SampleId) -> Option<Te
     let event_id = id.id.unwrap_or(u64::MAX);
     Some(match record {
         Record::Lost { id, lost } => format!(": id:{id}: lost:{lost}"),
-        Record::LostSamples { lost } => format!(": id:{event_id}: lost samples :{lost}"),
+        Record::LostSamples { lost } => {
+            let by = if header.misc & misc::LOST_SAMPLES_BPF == 0 { "" } else { " (BPF)" };
+            format!(": id:{event_id}: lost samples :{lost}{by}")
+        }
         Record::Aux { offset, size, flags } => {
             let flag = |bit: u64, letter: &'static str| if flags & bit == 0 { "" } else { letter };
             format!(
