@@ -102,7 +102,8 @@ impl Session<'_> {
             let is_busy = MUCH <= n_bytes;
             // Beyond the end of the clock is never.
             let next = schedule.next().and_then(|it| start.checked_add(it));
-            let next = next.into_iter().chain(self.next_part_at()).min();
+            let next = next.into_iter().chain(self.next_part_at());
+            let next = next.chain(self.outputs.rest_until()).min();
             let until = if is_busy || then != Then::GoOn {
                 Some(Instant::now())
             } else {

@@ -75,6 +75,11 @@ impl MessageRing {
         data_len.checked_mul(2)?.checked_add(page_len)
     }
 
+    /// How many bytes it holds, headers included.
+    pub fn data_len(&self) -> usize {
+        self.data_len
+    }
+
     /// Hands all messages that are there to `each`, and their room back to the kernel.
     ///
     /// What is written meanwhile waits for the next time, and so does all behind a message that is

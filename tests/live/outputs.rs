@@ -376,6 +376,23 @@ fn what_has_no_type_is_dumped_as_perf_does() {
 }
 
 #[test]
+fn the_recorder_does_not_feed_on_the_messages_of_its_own_waiting() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let stage = Stage::new();
+    let mut record = bpfperf();
+    // poll(2), by which the recorder waits.
+    record.args(["record", "-o", "x.data", "-e", "samples.bpf.o/vars.syscall_nr=7/"]);
+    stdout_of(record.args(["sleep", "1"]).current_dir(stage.dir.path()));
+    let mut script = bpfperf();
+    let script = script.args(["script", "-F", "event", "-i", "x.data"]);
+    let counts = counts(&stdout_of(script.current_dir(stage.dir.path())));
+    // Without a rest it is some 20,000.
+    assert!(counts.get("messages").is_none_or(|it| *it < 2000), "{counts:?}");
+}
+
+#[test]
 fn what_programs_count_is_told_at_the_end_and_kept() {
     if !may_run(&[Need::Root]) {
         return;

@@ -3,6 +3,9 @@
 //! The kernel writes no record of a message, so it is not known who was running on which CPU: the
 //! sample says -1 of each, and its time is when the message was read.
 
+use std::time::Duration;
+use std::time::Instant;
+
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 use nix::time::clock_gettime;
@@ -21,7 +24,14 @@ pub(in crate::record) struct Messages {
     clock: ClockId,
     /// Whether they are to be samples; else they are passed over.
     is_on: bool,
+    /// Until when nobody waits for the next one.
+    rests_until: Option<Instant>,
 }
+
+/// How long the next message waits where few come.
+///
+/// Each one would wake the recorder, whose own doings may be what the next one tells of.
+const REST: Duration = Duration::from_millis(1);
 
 /// What the samples of an event of messages look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +57,12 @@ const UNKNOWN: u32 = u32::MAX;
 impl Messages {
     /// The messages of `ring`, with times on the clock of this number.
     pub(super) fn new(ring: MessageRing, form: Form, clock: i32) -> Self {
-        Self { ring, form, clock: ClockId::from_raw(clock), is_on: false }
+        Self { ring, form, clock: ClockId::from_raw(clock), is_on: false, rests_until: None }
+    }
+
+    /// Until when messages are not worth waking up for; `None` where there are many.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        self.rests_until
     }
 
     /// What has something to read when there are messages.
@@ -66,14 +81,18 @@ impl Messages {
 
     /// Appends the messages that are there as samples.
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> Taken {
-        let Self { ring, form, clock, is_on } = self;
+        let Self { ring, form, clock, is_on, rests_until } = self;
+        let mut n_bytes = 0;
         let time = now(*clock);
         let mut taken = Taken::default();
         ring.take(&mut |message| {
+            n_bytes += message.len();
             let is_taken = is_on.then(|| form.encode(message, time, out).is_some());
             taken.n_taken += u64::from(is_taken == Some(true));
             taken.n_too_long += u64::from(is_taken == Some(false));
         });
+        let is_few = 0 < n_bytes && n_bytes < ring.data_len() / 8;
+        *rests_until = is_few.then(|| Instant::now() + REST);
         taken
     }
 }

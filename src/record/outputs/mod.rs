@@ -21,6 +21,7 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use crate::events::CallChains;
 use crate::events::OfObject;
@@ -177,7 +178,15 @@ impl Outputs {
         &mut self,
     ) -> (impl Iterator<Item = &mut CpuRing>, impl Iterator<Item = BorrowedFd<'_>>) {
         let rings = self.rings.iter_mut().map(|(_, ring)| ring);
-        (rings, self.messages.iter().map(|(_, it)| it.ring().as_fd()))
+        let now = Instant::now();
+        let is_awake = move |it: &Messages| it.rests_until().is_none_or(|until| until <= now);
+        let messages = self.messages.iter().map(|(_, it)| it).filter(move |it| is_awake(it));
+        (rings, messages.map(|it| it.ring().as_fd()))
+    }
+
+    /// When messages are to be looked for that nobody waits for until then.
+    pub(super) fn rest_until(&self) -> Option<Instant> {
+        self.messages.iter().filter_map(|(_, it)| it.rests_until()).min()
     }
 }
 
@@ -193,7 +202,7 @@ impl<R: Source> Outputs<R> {
     }
 
     /// Takes all that is in `rings` and in the output rings into `sink` and, if something was, ends
-    /// the round with `mark`. Returns how many bytes came.
+    /// the round with `mark`. Returns how many bytes came, few messages left out.
     pub(super) fn round<S: Source>(
         &mut self,
         rings: &mut [S],
@@ -203,7 +212,7 @@ impl<R: Source> Outputs<R> {
         mark: &[u8],
     ) -> usize {
         self.copy();
-        self.take_messages();
+        let len_of_few = self.take_messages();
         let mut news = Vec::new();
         let mut n_bytes = pump::take(rings, sink, tally, places, &mut news);
         if !self.posts.is_empty() {
@@ -222,7 +231,7 @@ impl<R: Source> Outputs<R> {
         if n_bytes != 0 {
             sink.end_round(mark);
         }
-        n_bytes
+        n_bytes.saturating_sub(len_of_few)
     }
 
     /// The latest samples, where only these are kept.
@@ -244,14 +253,21 @@ impl<R: Source> Outputs<R> {
         }
     }
 
-    /// Takes what came by messages, which are everyone's.
-    fn take_messages(&mut self) {
+    /// Takes what came by messages, which are everyone's. Returns how many bytes are of so few that
+    /// there is time for the next.
+    fn take_messages(&mut self) -> usize {
+        let mut len_of_few = 0;
         for (at, messages) in &mut self.messages {
             let Some(post) = self.posts.get_mut(*at) else { continue };
+            let before = self.sifted.len();
             let Taken { n_taken, n_too_long } = messages.take(&mut self.sifted);
             post.tally.kept += n_taken;
             post.tally.too_long += n_too_long;
+            if messages.rests_until().is_some() {
+                len_of_few += self.sifted.len() - before;
+            }
         }
+        len_of_few
     }
 
     /// Sifts what was copied; other records than samples stay as they are.
