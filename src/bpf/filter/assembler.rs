@@ -76,6 +76,8 @@ pub(super) enum Helper {
     Comm = 16,
     CgroupId = 80,
     ProbeReadKernel = 113,
+    /// Since Linux 5.11.
+    CurrentTask = 158,
 }
 
 const CLASS_LOAD: u8 = 0x61;

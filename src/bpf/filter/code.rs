@@ -361,6 +361,29 @@ impl Code<'_> {
 
     /// Jumps to `no` if the thread's name is not like `pattern`.
     fn comm(&mut self, pattern: &Pattern, no: Label) {
+        let Some(comm) = self.given.kernel.comm else {
+            self.comm_of_copy(pattern, no);
+            return;
+        };
+        // The verifier lets a name be looked at byte by byte. Mostly the first one differs.
+        self.asm.call(Helper::CurrentTask);
+        let last = pattern.len.checked_sub(1);
+        for (n, (byte, mask)) in pattern.bytes.iter().zip(pattern.mask).enumerate() {
+            let has_to_be = Some(n) == last && mask == 0;
+            let Some(offset) = i16::try_from(n).ok().and_then(|it| comm.checked_add(it)) else {
+                break;
+            };
+            if mask != 0 || has_to_be {
+                self.asm.load(Width::U8, R1, R0, offset);
+                let condition = if has_to_be { Condition::Equal } else { Condition::NotEqual };
+                let value = if has_to_be { 0 } else { *byte };
+                self.asm.jump_if_value(condition, R1, value.into(), R2, no);
+            }
+        }
+    }
+
+    /// As [`Code::comm`], on kernels where the name has to be copied first.
+    fn comm_of_copy(&mut self, pattern: &Pattern, no: Label) {
         self.asm.alu(Alu::Move, R1, FRAME);
         self.asm.alu_value(Alu::Add, R1, i32::from(COMM));
         self.asm.set(R2, COMM_LEN as u64);

@@ -104,6 +104,8 @@ pub enum Hidden {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) sample: Result<Sample, Hidden>,
+    /// Where a task's name is, in bytes, where a program may look at the task.
+    pub(super) comm: Option<i16>,
     /// Whether the recorder lives where all ids are known.
     pub(super) is_first_namespace: bool,
 }
@@ -113,10 +115,14 @@ impl Kernel {
     pub(super) fn look() -> Self {
         let btf = fs::read("/sys/kernel/btf/vmlinux").ok().and_then(|it| Btf::parse(it).ok());
         let sample = btf.as_ref().map_or(Err(Hidden::NoTypes), Sample::of);
+        let comm = btf.as_ref().filter(|_| sample.is_ok()).and_then(|btf| {
+            let task = btf.structure(b"task_struct")?;
+            i16::try_from(btf.offset(task, &[b"comm"])?).ok()
+        });
         // `PROC_PID_INIT_INO` in `include/linux/proc_ns.h`.
         let is_first = fs::read_link("/proc/self/ns/pid");
         let is_first_namespace = is_first.is_ok_and(|it| it.as_os_str() == "pid:[4026531836]");
-        Self { sample, is_first_namespace }
+        Self { sample, comm, is_first_namespace }
     }
 }
 

@@ -10,7 +10,11 @@ pub(super) const VIEW_AT: u64 = 0x2000_0000;
 const KERNEL_VIEW_AT: u64 = 0x3000_0000;
 pub(super) const SAMPLE_AT: u64 = 0x4000_0000;
 pub(super) const CHAIN_AT: u64 = 0x5000_0000;
+const TASK_AT: u64 = 0x5800_0000;
 const MAP: u64 = 0x6000_0000;
+
+/// Where a task's name is.
+pub(super) const COMM_IN_TASK: i16 = 2000;
 
 /// The numbers of maps in a machine.
 pub(super) const DROPPED: i32 = 1;
@@ -49,6 +53,7 @@ impl Machine {
         it.memory.push((KERNEL_VIEW_AT, vec![0; 24]));
         it.memory.push((SAMPLE_AT, vec![0; 256]));
         it.memory.push((CHAIN_AT, vec![0; 4096]));
+        it.memory.push((TASK_AT, vec![0; 4096]));
         it.map(DROPPED, 8, 8);
         it.write(KERNEL_VIEW_AT + 8, &SAMPLE_AT.to_ne_bytes());
         it
@@ -183,6 +188,11 @@ impl Machine {
                 0
             }
             80 => self.cgroup,
+            158 => {
+                let comm = self.comm;
+                self.write(TASK_AT.checked_add_signed(COMM_IN_TASK.into()).unwrap(), &comm);
+                TASK_AT
+            }
             113 => {
                 assert!(regs[2].is_multiple_of(8) && regs[2] <= 128);
                 for at in (0..regs[2]).step_by(8) {

@@ -2,6 +2,7 @@
 
 use super::super::kernel;
 use super::super::machine::CHAIN_AT;
+use super::super::machine::COMM_IN_TASK;
 use super::super::machine::DROPPED;
 use super::super::machine::HEAD;
 use super::super::machine::Machine;
@@ -33,11 +34,12 @@ fn tables() -> Vec<TableMaps> {
 }
 
 fn new_kernel() -> Kernel {
-    Kernel { sample: Ok(kernel::tests::sample()), is_first_namespace: true }
+    let sample = Ok(kernel::tests::sample());
+    Kernel { sample, comm: Some(COMM_IN_TASK), is_first_namespace: true }
 }
 
 fn old_kernel(is_first_namespace: bool) -> Kernel {
-    Kernel { sample: Err(Hidden::NotPrepared), is_first_namespace }
+    Kernel { sample: Err(Hidden::NotPrepared), comm: None, is_first_namespace }
 }
 
 fn made(expr: &Expr, kernel: &Kernel, sample_type: SampleType) -> Result<Vec<Insn>, Error> {
@@ -224,6 +226,8 @@ fn names_are_compared_to_their_end_or_to_a_star() {
         ("comm ~ ????????", false),
     ] {
         keeps(filter, want);
+        let insns = made(&parse(filter), &old_kernel(true), sample_type(SampleType::empty()));
+        assert_eq!(machine().run(&insns.unwrap()), u64::from(want), "{filter}");
     }
     let mut it = machine();
     it.comm = *b"123456789012345\0";
