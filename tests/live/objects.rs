@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 
 use libbpf_rs::query::LinkInfoIter;
 use libbpf_rs::query::ProgInfoIter;
@@ -43,19 +46,24 @@ int main(int argc, char **argv)
 }
 ";
 
+/// A program of a tracepoint decides for all tests that record it, so that one goes after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A folder with the workload and the objects of a test.
 struct Stage {
     dir: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Stage {
     fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("work.c"), WORK).unwrap();
         let mut compile = Command::new("gcc");
         compile.args(["-O1", "-g", "work.c", "-o", "work"]).current_dir(dir.path());
         assert!(compile.status().unwrap().success());
-        Self { dir }
+        Self { dir, _alone: alone }
     }
 
     fn path(&self, name: &str) -> PathBuf {
