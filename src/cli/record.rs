@@ -33,11 +33,13 @@ use crate::record::CountRuns;
 use crate::record::Delay;
 use crate::record::Events;
 use crate::record::FollowBpf;
+use crate::record::OffCpu;
 use crate::record::Output;
 use crate::record::OutputOf;
 use crate::record::RingSize;
 use crate::record::Summary;
 use crate::record::Synthesis;
+use crate::record::Target;
 use crate::record::Threads;
 use crate::record::Wakeup;
 use crate::sys::ring::page_len;
@@ -297,7 +299,9 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
     let target = args.target.target(!args.command.is_empty(), &mut ignored)?;
     let chains = args.chains.chains(settings, &mut ignored)?;
     ignored.extend(args.parts.ignored());
+    let user = if let Target::User(user) = target { Some(user) } else { None };
     let off_cpu = args.off_cpu.threshold(&mut ignored);
+    let off_cpu = off_cpu.map(|threshold| OffCpu { threshold, user });
     if args.delay == Some(Delay::Forever) && args.control.is_none() {
         let text =
             "with `-D -1` nothing is sampled before `--control` says so, and it is not given";

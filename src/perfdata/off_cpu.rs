@@ -92,6 +92,8 @@ impl WokenBy {
     pub const SOFTIRQ: Self = Self(3);
     /// An interrupt that nothing masks.
     pub const NMI: Self = Self(4);
+    /// Nobody: it was still asleep when the recording ended.
+    pub const NOBODY: Self = Self(5);
 }
 
 /// Whether samples of an event named `name` hold this.

@@ -59,8 +59,8 @@ pub struct Config {
     pub runs: CountRuns,
     /// When sampling is on.
     pub delay: Delay,
-    /// From which length on a time off the CPU has a sample of its own; `None` where it is not recorded.
-    pub off_cpu: Option<Duration>,
+    /// How time off the CPU is recorded; `None` where it is not.
+    pub off_cpu: Option<OffCpu>,
     /// Who may turn it on and off, and end the recording.
     pub control: Option<ControlBy>,
     /// After how many bytes the recording ends by itself.
@@ -79,6 +79,15 @@ pub struct Config {
     pub keep: Keep,
     /// When it is said what runs.
     pub describe: Describe,
+}
+
+/// How time off the CPU is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffCpu {
+    /// From which length on a time has a sample of its own.
+    pub threshold: Duration,
+    /// Whose alone, where CPUs are watched for the sake of one user.
+    pub user: Option<UserId>,
 }
 
 /// Which samples are kept.

@@ -77,6 +77,7 @@ pub use config::Events;
 pub use config::FollowBpf;
 pub use config::Inherit;
 pub use config::Keep;
+pub use config::OffCpu;
 pub use config::Output;
 pub use config::OutputOf;
 pub use config::Rate;

@@ -57,6 +57,7 @@ use crate::units::Nanos;
 use crate::units::Pid;
 
 use super::Error;
+use super::config;
 use super::config::Config;
 use super::config::Inherit;
 use super::config::Target;
@@ -98,8 +99,8 @@ impl Measure {
         request: &Request,
         settings: &Settings,
     ) -> Result<Option<Self>, Error> {
-        let Some(threshold) = config.off_cpu else { return Ok(None) };
-        let setup = setup(config, request, settings, threshold.as_nanos());
+        let Some(wanted) = config.off_cpu else { return Ok(None) };
+        let setup = setup(config, wanted, request, settings);
         let program = program::OffCpu::load(&setup)?;
         let rewriter = Rewriter {
             from: SampleLayout::new(&Attr::default(), Endian::NATIVE),
@@ -241,15 +242,16 @@ fn now() -> u64 {
     nanos.unwrap_or(1)
 }
 
-fn setup(config: &Config, request: &Request, settings: &Settings, threshold_ns: u128) -> Setup {
+fn setup(config: &Config, wanted: config::OffCpu, request: &Request, settings: &Settings) -> Setup {
     let tids = match &request.watch {
         Watch::Cpus(_) => Vec::new(),
         Watch::Threads(tids) => tids.clone(),
     };
     let pids = || tids.iter().map(|it| Pid(it.0)).collect();
     let whom = match (&config.target, request.inherit) {
-        (Target::AllCpus | Target::Cpus(_), _) => Whom::All,
-        (Target::User(user), _) => Whom::User(*user),
+        (Target::AllCpus | Target::Cpus(_) | Target::User(_), _) => {
+            wanted.user.map_or(Whom::All, Whom::User)
+        }
         (Target::Workload, Inherit::Yes) => Whom::Processes(pids()),
         (Target::Processes(pids), Inherit::Yes) => Whom::Processes(pids.clone()),
         _ => Whom::Threads(tids),
@@ -280,7 +282,7 @@ fn setup(config: &Config, request: &Request, settings: &Settings, threshold_ns: 
         halves,
         max_frames: asked.map_or(limit, |it| it.saturating_add(MOST_OWN_FRAMES).min(limit)),
         cgroup_ids: if has_cgroup { CgroupIds::Yes } else { CgroupIds::No },
-        threshold_ns: u64::try_from(threshold_ns).unwrap_or(u64::MAX),
+        threshold_ns: u64::try_from(wanted.threshold.as_nanos()).unwrap_or(u64::MAX),
         hooks: Hooks::Best,
     }
 }

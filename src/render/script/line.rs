@@ -30,6 +30,7 @@ use super::number::decimal;
 use super::number::hex;
 use super::number::signed;
 use super::number::zero_padded;
+use super::off_cpu;
 use super::written;
 
 /// Formats records; each thread has one of its own, with what it has named so far.
@@ -164,7 +165,12 @@ impl<'a> Formatter<'a> {
         }
         let is_written = fields.contains(Fields::BPF_OUTPUT) && is_bpf_output(&event.attr);
         let mut dumped = None;
-        if is_written
+        if let Some(off_cpu) = layout.off_cpu(body) {
+            // Most of it has been printed with the other fields.
+            if let Some(more) = off_cpu.more.filter(|_| is_written) {
+                off_cpu::append(&more, out);
+            }
+        } else if is_written
             && let Ok(Some(raw)) = layout.raw(body)
             && !self.texts.written.print(idx as usize, raw, out)
         {

@@ -7,6 +7,7 @@ mod dump;
 mod fields;
 mod line;
 mod number;
+mod off_cpu;
 mod record;
 mod trace;
 mod written;
