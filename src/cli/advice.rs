@@ -320,7 +320,9 @@ pub(super) fn on_sample_filter(error: &filter::Error) -> Option<String> {
                 None => "leave `time=0` out of the event's terms".to_owned(),
             })
         }
-        filter::Error::NotLoaded(NotLoaded { errno: Errno::EPERM | Errno::EACCES, .. }) => Some(
+        filter::Error::Map(source) if !is_denied(source) => None,
+        filter::Error::Map(_)
+        | filter::Error::NotLoaded(NotLoaded { errno: Errno::EPERM | Errno::EACCES, .. }) => Some(
             "a filter is a BPF program: run as root, or with CAP_BPF and CAP_PERFMON".to_owned(),
         ),
         filter::Error::ProgramsHidden => {

@@ -257,7 +257,7 @@ fn twins(event: &str, filters: &[&str], more: &[&str], workload: &str) -> Twins 
     let (mut all, kept) = (read(&all), read(&kept));
     assert_eq!((all.n_lost, kept.n_lost, all.n_dropped), (0, 0, 0));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let dropped = format!(", {} dropped by filters) ]", kept.n_dropped);
+    let dropped = format!(", {} dropped by filters", kept.n_dropped);
     assert_eq!(said.contains(&dropped), kept.n_dropped != 0, "{said}");
     // The one recorder sees the other one, too, which may see more than its command.
     let samples = std::mem::take(&mut all.samples);
@@ -615,10 +615,10 @@ fn each_of_several_files_tells_what_was_dropped_while_it_was_written() {
     let [first, between @ .., last] = &counts[..] else { panic!("{counts:?}: {said}") };
     assert!(!between.is_empty() && *first > 100 && *last < *first, "{counts:?}: {said}");
     for n in counts.iter().filter(|it| **it != 0) {
-        assert!(said.contains(&format!(", {n} dropped by filters) ]")), "{n}: {said}");
+        assert!(said.contains(&format!(", {n} dropped by filters")), "{n}: {said}");
     }
     let all: u64 = counts.iter().sum();
-    assert!(said.contains(&format!(", {all} dropped by filters) ]")), "{all}: {said}");
+    assert!(said.contains(&format!(", {all} dropped by filters")), "{all}: {said}");
 }
 
 #[test]
@@ -641,6 +641,30 @@ fn nothing_is_left_when_a_recording_has_ended() {
         left() == 0
     });
     assert!(is_gone);
+}
+
+#[test]
+fn who_may_load_no_program_is_told_so_and_a_user_is_recorded_without() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let record = |args: &[&str]| {
+        let mut record = Command::new("setpriv");
+        record.args(["--bounding-set", "-sys_admin,-bpf", "--inh-caps", "-sys_admin,-bpf"]);
+        record.arg(bpfperf().get_program()).args(["record", "-o"]).arg(&recording).args(args);
+        output_of(record.args(["--", "true"]))
+    };
+    let output = record(&["-e", "page-faults", "--filter", "pid > 1"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let want = "hint: a filter is a BPF program: run as root, or with CAP_BPF and CAP_PERFMON\n";
+    assert!(said.ends_with(want), "{said}");
+    // Somebody runs for root.
+    let output = record(&["-u", "0", "-e", "page-faults"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("filters"), "{said}");
 }
 
 #[test]

@@ -174,5 +174,9 @@ fn map(kind: MapType, name: &str, value_len: u32, n_entries: u32) -> io::Result<
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    MapHandle::create(kind, Some(name), 4, value_len, n_entries, &options).map_err(io::Error::other)
+    let map = MapHandle::create(kind, Some(name), 4, value_len, n_entries, &options);
+    map.map_err(|error| match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
+        _ => io::Error::other(error),
+    })
 }
