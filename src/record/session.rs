@@ -154,7 +154,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let mut who = who::find(config, held.as_ref(), &online, &mut notes)?;
     let watched = std::mem::replace(&mut who.watched, Watched::nobody());
     let mut request = who::request(config, who.watch.clone(), online, &settings, &mut notes);
-    let mut objects = Objects::load(&mut request.events)?;
+    let objects = Objects::load(&mut request.events)?;
     outputs::take_events(&mut request, |of| objects.through(of));
     if request.outputs.iter().any(|it| it.through == Through::Messages) {
         // Messages have their times from us, who cannot read the kernel's own clock.
@@ -166,7 +166,6 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let Rings { forward, latest, outputs } = rings;
     let mut outputs = outputs_of(config, &request, &opened, outputs)?;
     objects.wire(&opened, &mut outputs, request.clock.unwrap_or(libc::CLOCK_MONOTONIC))?;
-    objects.attach(&opened, &mut notes)?;
     if let Some(off_cpu) = &mut off_cpu {
         off_cpu.wire(&opened)?;
     }
@@ -239,6 +238,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let is_early = session.request.start == Start::WhenTold && !config.target.is_cpus();
     if is_early {
         filters::set(&session.opened)?;
+        session.attach()?;
         session.begin_runs();
         session.enable()?;
     }
@@ -278,6 +278,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     if !is_early {
         // As late as can be: the threads of ours that run by now are those that a filter leaves out.
         filters::set(&session.opened)?;
+        session.attach()?;
         session.begin_runs();
     }
     if session.request.start == Start::WhenTold && config.target.is_cpus() {
@@ -539,6 +540,16 @@ impl Session<'_> {
         if let Some(surroundings) = &self.surroundings {
             surroundings.begin();
         }
+    }
+
+    /// Lets the programs that are events run, as late as can be.
+    fn attach(&mut self) -> Result<(), Error> {
+        let mut notes = Vec::new();
+        self.objects.attach(&self.opened, &mut notes)?;
+        for note in &notes {
+            (self.tell)(note);
+        }
+        Ok(())
     }
 
     fn enable(&mut self) -> Result<(), Error> {
