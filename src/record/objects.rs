@@ -144,7 +144,7 @@ impl Objects {
             if loaded.iter().any(|it| is_one(&it.by, of)) {
                 continue;
             }
-            let object = Object::load(&of.bytes.0, &of.programs, &of.settings);
+            let object = Object::load(Path::new(&of.path), &of.bytes.0, &of.programs, &of.settings);
             let object =
                 object.map_err(|source| Error::Object { path: of.path.clone(), source })?;
             tracing::debug!(path = of.path, programs = ?of.programs, "loaded");

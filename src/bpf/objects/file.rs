@@ -26,7 +26,7 @@ pub struct Contents {
 ///
 /// [`Error`] if it is no BPF object of this machine's byte order.
 pub fn contents(bytes: &[u8]) -> Result<Contents, Error> {
-    let (object, _) = open(bytes)?;
+    let (object, _) = open("object", bytes)?;
     let text = |it: &std::ffi::OsStr| it.to_string_lossy().into_owned();
     let programs = object.progs().map(|it| (text(it.name()), text(it.section()))).collect();
     let outputs = object.maps().filter(|it| is_output(it.map_type()));
@@ -39,13 +39,13 @@ pub(super) fn is_output(kind: MapType) -> bool {
     matches!(kind, MapType::PerfEventArray | MapType::RingBuf)
 }
 
-/// The object, opened, and the types that it brings.
-pub(super) fn open(bytes: &[u8]) -> Result<(OpenObject, Option<Btf>), Error> {
+/// The object, opened, and the types that it brings; the maps of its variables begin with `name`.
+pub(super) fn open(name: &str, bytes: &[u8]) -> Result<(OpenObject, Option<Btf>), Error> {
     check(bytes)?;
     // libbpf says a lot of old objects; the whole of it comes with a failure.
     let (opened, log) = heard(|| {
         let mut builder = ObjectBuilder::default();
-        builder.relaxed_maps(true).open_memory(bytes)
+        builder.name(name)?.relaxed_maps(true).open_memory(bytes)
     });
     log.lines.iter().for_each(|line| tracing::debug!("{line}"));
     let object = opened.map_err(|_| Error::Malformed(log))?;

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use libbpf_rs::ErrorKind;
 use libbpf_rs::Link;
@@ -76,13 +77,20 @@ pub enum OutputKind {
 const RING_BUF_LEN: u32 = 1 << 20;
 
 impl Object {
-    /// Loads `programs` of an object file of these bytes, set up as `settings` say.
+    /// Loads `programs` of the object file `path`, which has these bytes, set up as `settings` say.
     ///
     /// # Errors
     ///
     /// [`Error`]; then nothing of it is in the kernel.
-    pub fn load(bytes: &[u8], programs: &[String], settings: &[Setting]) -> Result<Self, Error> {
-        let (mut object, btf) = file::open(bytes)?;
+    pub fn load(
+        path: &Path,
+        bytes: &[u8],
+        programs: &[String],
+        settings: &[Setting],
+    ) -> Result<Self, Error> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = name.strip_suffix(".bpf").unwrap_or(&name);
+        let (mut object, btf) = file::open(name, bytes)?;
         for mut program in object.progs_mut() {
             let is_wanted = programs.iter().any(|it| program.name() == it.as_str());
             program.set_autoload(is_wanted);
