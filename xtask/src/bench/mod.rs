@@ -3,9 +3,10 @@
 //! `cargo xtask bench [FILE] [RUNS]`. Without a file it records a build of this project, every
 //! process of it, at a rate that gives some two million samples, and keeps that for the next time.
 //! `cargo xtask bench record` is the other side: see [`record`]; `bench filter`, the cost of filters:
-//! see [`filter`].
+//! see [`filter`]; `bench off-cpu`, that of times off the CPU: see [`off_cpu`].
 
 mod filter;
+mod off_cpu;
 mod record;
 
 use std::ffi::OsStr;
@@ -75,6 +76,11 @@ pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
         && first == "filter"
     {
         return filter::run(shell, args);
+    }
+    if let Some((first, args)) = args.split_first()
+        && first == "off-cpu"
+    {
+        return off_cpu::run(shell, args);
     }
     let Programs { ours, peer: perf } = Programs::get(shell)?;
     let data = match args.first() {
