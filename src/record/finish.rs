@@ -22,6 +22,7 @@ use crate::sys::spawn::Workload;
 
 use super::Summary;
 use super::before::Whom;
+use super::begin::chain;
 use super::control::Sampling;
 use super::describe;
 use super::drain::Drainers;
@@ -34,7 +35,6 @@ use super::pump;
 use super::pump::Sink;
 use super::run::End;
 use super::session::Session;
-use super::session::chain;
 use super::sideband;
 use super::sideband::Sideband;
 use super::surroundings;

@@ -20,6 +20,7 @@
 
 mod batch;
 mod before;
+mod begin;
 mod called;
 mod catch;
 mod clock;
@@ -67,6 +68,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
+pub use begin::record;
 pub use config::Compat;
 pub use config::Config;
 pub use config::Contents;
@@ -104,7 +106,6 @@ pub use outputs::OutputTally;
 pub use parts::Parts;
 pub use parts::SwitchAt;
 pub use parts::stamped;
-pub use session::record;
 
 use crate::bpf;
 use crate::bpf::Skipped;

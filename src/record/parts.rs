@@ -29,6 +29,8 @@ use crate::sys::clock::local_time;
 use crate::units::LocalTime;
 
 use super::before::Whom;
+use super::begin::begin_squeezing;
+use super::begin::walk;
 use super::history::Kept;
 use super::history::side_records;
 use super::hop::Places;
@@ -39,8 +41,6 @@ use super::outputs::Outputs;
 use super::pump;
 use super::rings::CpuRing;
 use super::session::Session;
-use super::session::begin_squeezing;
-use super::session::walk;
 use super::sideband::Sideband;
 
 /// How a recording is cut into files.

@@ -5,6 +5,7 @@ use crate::sys::signals::Signals;
 use crate::units::Cpu;
 
 use super::Error;
+use super::begin::output_error;
 use super::config;
 use super::config::Config;
 use super::crews::Threads;
@@ -16,7 +17,6 @@ use super::fifo;
 use super::output::Output;
 use super::rings::CpuRing;
 use super::session::Session;
-use super::session::output_error;
 
 /// Opens what is written to: a file, a pipe, or the file with the header in a directory.
 ///
