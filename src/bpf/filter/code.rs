@@ -34,6 +34,7 @@ use super::assembler::Width;
 use super::kernel::Field;
 use super::kernel::Hidden;
 use super::kernel::Kernel;
+use super::kernel::Task;
 use super::kernel::VIEW;
 use super::kernel::View;
 use crate::events::sample_filter;
@@ -123,6 +124,11 @@ enum Source {
     Helper {
         helper: Helper,
         is_upper_half: bool,
+    },
+    /// Of whom the task runs for.
+    Cred {
+        cred: i16,
+        field: i16,
     },
     CpuId,
     CgroupId,
@@ -290,8 +296,14 @@ impl Code<'_> {
             Term::MemRemote => bits(Field::DataSource, 37, 1),
             Term::MemBlocked => bits(Field::DataSource, 40, 3),
             Term::MemHops => bits(Field::DataSource, 43, 3),
-            Term::Uid => Ok(Source::Helper { helper: Helper::UidGid, is_upper_half: false }),
-            Term::Gid => Ok(Source::Helper { helper: Helper::UidGid, is_upper_half: true }),
+            Term::Uid => Ok(match self.given.kernel.task {
+                Some(Task { cred, uid, .. }) => Source::Cred { cred, field: uid },
+                None => Source::Helper { helper: Helper::UidGid, is_upper_half: false },
+            }),
+            Term::Gid => Ok(match self.given.kernel.task {
+                Some(Task { cred, gid, .. }) => Source::Cred { cred, field: gid },
+                None => Source::Helper { helper: Helper::UidGid, is_upper_half: true },
+            }),
             Term::Cgroup => Ok(Source::CgroupId),
         }
     }
@@ -313,6 +325,11 @@ impl Code<'_> {
                 } else {
                     self.asm.move_32(R1, R0);
                 }
+            }
+            Source::Cred { cred, field } => {
+                self.asm.call(Helper::CurrentTask);
+                self.asm.load(Width::U64, R1, R0, cred);
+                self.asm.load(Width::U32, R1, R1, field);
             }
             Source::CpuId => {
                 self.asm.call(Helper::CpuId);
@@ -361,7 +378,7 @@ impl Code<'_> {
 
     /// Jumps to `no` if the thread's name is not like `pattern`.
     fn comm(&mut self, pattern: &Pattern, no: Label) {
-        let Some(comm) = self.given.kernel.comm else {
+        let Some(comm) = self.given.kernel.task.map(|it| it.comm) else {
             self.comm_of_copy(pattern, no);
             return;
         };

@@ -80,6 +80,33 @@ impl Sample {
     }
 }
 
+/// Where things are in a task, in bytes: a look at it takes half the time of a call that copies a name,
+/// or maps an id of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Its name.
+    pub(super) comm: i16,
+    /// The pointer to whom it runs for,
+    pub(super) cred: i16,
+    /// and in that the real user,
+    pub(super) uid: i16,
+    /// and group.
+    pub(super) gid: i16,
+}
+
+impl Task {
+    fn of(btf: &Btf) -> Option<Self> {
+        let (task, cred) = (btf.structure(b"task_struct")?, btf.structure(b"cred")?);
+        let offset = |of: u32, name: &[u8]| i16::try_from(btf.offset(of, &[name])?).ok();
+        Some(Self {
+            comm: offset(task, b"comm")?,
+            cred: offset(task, b"cred")?,
+            uid: offset(cred, b"uid")?,
+            gid: offset(cred, b"gid")?,
+        })
+    }
+}
+
 /// Why a program cannot see a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Hidden {
@@ -104,8 +131,8 @@ pub enum Hidden {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) sample: Result<Sample, Hidden>,
-    /// Where a task's name is, in bytes, where a program may look at the task.
-    pub(super) comm: Option<i16>,
+    /// The running task, where a program may look at it.
+    pub(super) task: Option<Task>,
     /// Whether the recorder lives where all ids are known.
     pub(super) is_first_namespace: bool,
 }
@@ -115,14 +142,11 @@ impl Kernel {
     pub(super) fn look() -> Self {
         let btf = fs::read("/sys/kernel/btf/vmlinux").ok().and_then(|it| Btf::parse(it).ok());
         let sample = btf.as_ref().map_or(Err(Hidden::NoTypes), Sample::of);
-        let comm = btf.as_ref().filter(|_| sample.is_ok()).and_then(|btf| {
-            let task = btf.structure(b"task_struct")?;
-            i16::try_from(btf.offset(task, &[b"comm"])?).ok()
-        });
+        let task = btf.as_ref().filter(|_| sample.is_ok()).and_then(Task::of);
         // `PROC_PID_INIT_INO` in `include/linux/proc_ns.h`.
         let is_first = fs::read_link("/proc/self/ns/pid");
         let is_first_namespace = is_first.is_ok_and(|it| it.as_os_str() == "pid:[4026531836]");
-        Self { sample, comm, is_first_namespace }
+        Self { sample, task, is_first_namespace }
     }
 }
 

@@ -2,6 +2,7 @@
 //! assembler writes, the helpers that filters call, and memory in pieces.
 
 use super::assembler::Insn;
+use super::kernel::Task;
 use super::kernel::VIEW;
 
 /// Where things are in the machine.
@@ -13,8 +14,9 @@ pub(super) const CHAIN_AT: u64 = 0x5000_0000;
 const TASK_AT: u64 = 0x5800_0000;
 const MAP: u64 = 0x6000_0000;
 
-/// Where a task's name is.
-pub(super) const COMM_IN_TASK: i16 = 2000;
+/// Where things are in a task; whom it runs for is described behind it.
+pub(super) const TASK: Task = Task { comm: 2000, cred: 1000, uid: 8, gid: 12 };
+const CRED_AT: u64 = TASK_AT + 3000;
 
 /// The numbers of maps in a machine.
 pub(super) const DROPPED: i32 = 1;
@@ -190,7 +192,12 @@ impl Machine {
             80 => self.cgroup,
             158 => {
                 let comm = self.comm;
-                self.write(TASK_AT.checked_add_signed(COMM_IN_TASK.into()).unwrap(), &comm);
+                let at = |base: u64, offset: i16| base.checked_add_signed(offset.into()).unwrap();
+                self.write(at(TASK_AT, TASK.comm), &comm);
+                self.write(at(TASK_AT, TASK.cred), &CRED_AT.to_ne_bytes());
+                let [uid, gid] = [self.uid_gid & 0xffff_ffff, self.uid_gid >> 32];
+                self.write(at(CRED_AT, TASK.uid), &uid.to_ne_bytes()[..4]);
+                self.write(at(CRED_AT, TASK.gid), &gid.to_ne_bytes()[..4]);
                 TASK_AT
             }
             113 => {

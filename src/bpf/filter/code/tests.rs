@@ -2,12 +2,12 @@
 
 use super::super::kernel;
 use super::super::machine::CHAIN_AT;
-use super::super::machine::COMM_IN_TASK;
 use super::super::machine::DROPPED;
 use super::super::machine::HEAD;
 use super::super::machine::Machine;
 use super::super::machine::SAMPLE_AT;
 use super::super::machine::TABLES;
+use super::super::machine::TASK;
 use super::super::machine::VIEW_AT;
 use super::*;
 
@@ -35,11 +35,11 @@ fn tables() -> Vec<TableMaps> {
 
 fn new_kernel() -> Kernel {
     let sample = Ok(kernel::tests::sample());
-    Kernel { sample, comm: Some(COMM_IN_TASK), is_first_namespace: true }
+    Kernel { sample, task: Some(TASK), is_first_namespace: true }
 }
 
 fn old_kernel(is_first_namespace: bool) -> Kernel {
-    Kernel { sample: Err(Hidden::NotPrepared), comm: None, is_first_namespace }
+    Kernel { sample: Err(Hidden::NotPrepared), task: None, is_first_namespace }
 }
 
 fn made(expr: &Expr, kernel: &Kernel, sample_type: SampleType) -> Result<Vec<Insn>, Error> {
