@@ -85,8 +85,8 @@ const volatile __s64 preempt_count_at = 0;
 
 /* Since when it is on, by bpf_ktime_get_ns(); 0 while it is off. */
 __u64 on_since = 0;
-/* Of tasks that are off the CPU, those that left since then are told of. */
-__u64 asleep_since = 0;
+/* Since when it was on last, on or off; 0 before it is turned on at all. */
+__u64 last_on = 0;
 /* Sleeps that no map had room for, and how long they were. */
 __u64 n_unsummed = 0;
 __u64 unsummed_ns = 0;
@@ -388,10 +388,13 @@ static __always_inline void leave(enum kind kind, void *ctx, struct task_struct 
 	sleep->since = now;
 }
 
-/* The account of a sleep that lasted until now. */
+/* The account of a sleep that lasts until now, as far as it was on meanwhile. */
 static __always_inline void settle(struct off_cpu_message *message, struct sleep *sleep, __u32 tgid,
 				   __u32 tid, __u64 now)
 {
+	__u64 since = sleep->since < last_on ? last_on : sleep->since;
+	__u64 woken = sleep->woken < since ? since : sleep->woken;
+
 	message->key.tgid = tgid;
 	message->key.tid = tid;
 	message->key.kernel_stack = sleep->kernel_stack;
@@ -401,18 +404,17 @@ static __always_inline void settle(struct off_cpu_message *message, struct sleep
 	message->key.waker_tgid = sleep->waker_tgid;
 	message->key.waker_tid = sleep->waker_tid;
 	message->key.cgroup = sleep->cgroup;
-	message->sum.off_ns = now - sleep->since;
+	message->sum.off_ns = now - since;
 	if (!sleep->state)
 		message->sum.runnable_ns = message->sum.off_ns;
 	else if (sleep->woken)
-		message->sum.runnable_ns = now - sleep->woken;
+		message->sum.runnable_ns = now - woken;
 	message->sum.n = 1;
 	message->sum.cpu = bpf_get_smp_processor_id();
 	__builtin_memcpy(message->sum.waker_comm, sleep->waker_comm, sizeof(sleep->waker_comm));
 }
 
-static __always_inline void take_over(enum kind kind, void *ctx, struct task_struct *task, __u64 now,
-				      __u64 since)
+static __always_inline void take_over(enum kind kind, void *ctx, struct task_struct *task, __u64 now)
 {
 	struct off_cpu_message message = {};
 	struct off_cpu_sum *sum;
@@ -421,11 +423,6 @@ static __always_inline void take_over(enum kind kind, void *ctx, struct task_str
 	sleep = find(kind, task);
 	if (!sleep || !sleep->since)
 		return;
-	/* What began before it was turned on is not known to be one sleep. */
-	if (sleep->since < since) {
-		sleep->since = 0;
-		return;
-	}
 	settle(&message, sleep, FIELD(kind, task, tgid), FIELD(kind, task, pid), now);
 	sleep->since = 0;
 	if (threshold_ns <= message.sum.off_ns &&
@@ -447,14 +444,19 @@ static __always_inline void take_over(enum kind kind, void *ctx, struct task_str
 static __always_inline int on_switch(enum kind kind, void *ctx, bool is_preempted,
 				     struct task_struct *prev, struct task_struct *next, __u64 state)
 {
-	__u64 since = on_since;
+	struct sleep *sleep;
 	__u64 now;
 
-	if (!since)
+	if (!on_since) {
+		/* Who has left while it was on may have left for longer than it is off. */
+		sleep = last_on ? find(kind, next) : NULL;
+		if (sleep)
+			sleep->since = 0;
 		return 0;
+	}
 	now = bpf_ktime_get_ns();
 	leave(kind, ctx, prev, state_of(is_preempted, state), now);
-	take_over(kind, ctx, next, now, since);
+	take_over(kind, ctx, next, now);
 	return 0;
 }
 
@@ -570,7 +572,7 @@ int off_cpu_asleep(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	sleep = find(BY_BTF, task);
-	if (!sleep || !sleep->since || sleep->since < asleep_since || now < sleep->since)
+	if (!sleep || !sleep->since || now < sleep->since || now < last_on)
 		return 0;
 	settle(&message, sleep, task->tgid, task->pid, now);
 	if (sleep->state && !sleep->woken)

@@ -339,6 +339,26 @@ fn what_passes_while_sampling_is_off_does_not_count() {
     assert!(all.iter().all(|it| it.off_ns < 500 * MS), "{all:?}");
 }
 
+#[test]
+fn a_sleep_counts_as_far_as_sampling_is_on() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let args = ["-D", "1000-2000,3000-9000", "--"];
+    stdout_of(record(&recording, &args).args(["sh", "-c", "sleep 1.2; sleep 3; true"]));
+    // The second sleep begins in the first window and ends in the second: it lasts from 1.2 s to 4.2 s, of
+    // which one second is between the windows.
+    let all = samples(&recording);
+    let slept = sum(&all, |it| it.comm == "sleep" && it.state == "S");
+    assert!((1200 * MS..2800 * MS).contains(&slept), "{all:?}");
+    let ended: Vec<_> =
+        all.iter().filter(|it| it.comm == "sleep" && it.woken_by == "interrupt").collect();
+    assert_eq!(ended.len(), 1, "{all:?}");
+    assert!((500 * MS..1900 * MS).contains(&ended[0].off_ns), "{all:?}");
+}
+
 /// The numbers of the programs that a process holds.
 fn held(pid: u32) -> BTreeSet<u32> {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return BTreeSet::new() };

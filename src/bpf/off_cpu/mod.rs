@@ -321,12 +321,11 @@ impl OffCpu {
         put.map_err(|source| Error::Map { map: "watched", source })
     }
 
-    /// Measures from `now` on, in nanoseconds of `CLOCK_MONOTONIC`. A sleep that is under way is left out.
+    /// Measures from `now` on, in nanoseconds of `CLOCK_MONOTONIC`. Of a sleep that is under way counts what
+    /// comes, if it began while this was on; else it is left out.
     pub fn turn_on(&mut self, now: u64) {
         if let Some(bss) = &mut self.skel.maps.bss_data {
-            if bss.on_since == 0 {
-                bss.asleep_since = now;
-            }
+            bss.last_on = now;
             bss.on_since = now;
         }
     }
@@ -384,8 +383,8 @@ impl OffCpu {
         Ok(sums)
     }
 
-    /// Those who are off the CPU as of now, and have been since it was turned on or since they were told
-    /// of; from now on they are counted anew. None where the kernel cannot be asked.
+    /// Those who are off the CPU as of now and left while it was on; from now on they are counted anew.
+    /// None where the kernel cannot be asked.
     ///
     /// # Errors
     ///
