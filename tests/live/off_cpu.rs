@@ -99,11 +99,11 @@ fn raw_tracepoints_measure_the_same() {
 }
 
 /// A sample of `offcpu-time`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Slept {
     comm: String,
     tid: u32,
-    seconds: f64,
+    micros: u64,
     off_ns: u64,
     state: String,
     woken_by: String,
@@ -127,7 +127,7 @@ fn slept(line: &str) -> Option<Slept> {
     Some(Slept {
         comm: comm.join(" "),
         tid: tid.parse().ok()?,
-        seconds: time.trim_end_matches(':').parse().ok()?,
+        micros: time.trim_end_matches(':').replace('.', "").parse().ok()?,
         off_ns: period.parse().ok()?,
         state: named("state=")?.to_owned(),
         woken_by: named("woken_by=").unwrap_or_default().to_owned(),
@@ -180,9 +180,9 @@ fn a_sleep_has_its_time_its_state_its_stack_and_its_waker() {
         |it: &&Slept| it.comm == "sh" && it.state == "D" && it.woken_by.starts_with("sh/");
     assert!(all.iter().any(|it| vforked(&it)), "{all:?}");
     // What is summed comes last, and as of one moment.
-    let last = all.iter().map(|it| it.seconds).fold(0.0, f64::max);
-    assert!(all.iter().filter(|it| it.off_ns < 500 * MS).all(|it| it.seconds == last), "{all:?}");
-    assert!(long[0].seconds < last, "{all:?}");
+    let last = all.iter().map(|it| it.micros).max().unwrap();
+    assert!(all.iter().filter(|it| it.off_ns < 500 * MS).all(|it| it.micros == last), "{all:?}");
+    assert!(long[0].micros < last, "{all:?}");
 
     let mut script = bpfperf();
     script.args(["script", "-F", "comm,event,ip,sym", "-i"]).arg(&recording);
