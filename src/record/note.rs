@@ -63,8 +63,8 @@ pub enum Note {
         /// `SYSTEM:EVENT`.
         tracepoint: String,
     },
-    /// A program of a probe runs as often at each hit as there are CPUs.
-    RunsOnEachCpu {
+    /// A program of a probe runs as often at each hit as there are tasks and CPUs.
+    RunsManyTimes {
         /// The program.
         program: String,
     },
@@ -182,10 +182,10 @@ impl fmt::Display for Note {
                 "`{program}` decides for every recorder of `{tracepoint}`: where it returns 0, \
                  nobody gets the sample"
             ),
-            Self::RunsOnEachCpu { program } => write!(
+            Self::RunsManyTimes { program } => write!(
                 f,
-                "`{program}` runs once for each CPU at each hit; what it counts is as many times \
-                 too much"
+                "`{program}` runs at each hit for each task and CPU that is watched; what it counts \
+                 is as many times too much"
             ),
             Self::HiddenTasks { n_tasks } => {
                 write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")

@@ -5,6 +5,7 @@ mod told;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
@@ -12,6 +13,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use crate::bpf::knows_all_ids;
 use crate::bpf::objects;
 use crate::bpf::objects::Object;
 use crate::bpf::objects::OutputKind;
@@ -233,8 +235,6 @@ impl Objects {
                 None => instances.collect(),
             };
             if self.find(of).is_some_and(|it| it.is_gated(&event.name)) {
-                // Each with the number of its CPU, plus one; 0 where it is of all CPUs.
-                let cookie = |target| rings::cpu_of(target).map_or(0, |it| u64::from(it.0) + 1);
                 let links = event
                     .instances
                     .iter()
@@ -243,13 +243,17 @@ impl Objects {
                 match links {
                     Ok(links) => {
                         self.links.extend(links);
+                        let n_tasks = tasks(event).len();
+                        if 1 < n_tasks && !knows_all_ids() {
+                            notes.push(Note::RunsManyTimes { program: event.name.clone() });
+                        }
                         continue;
                     }
                     Err(errno) => tracing::debug!(%errno, event = %event.name, "no link"),
                 }
             }
             if matches!(section, Section::Probe { .. }) && 1 < event.instances.len() {
-                notes.push(Note::RunsOnEachCpu { program: event.name.clone() });
+                notes.push(Note::RunsManyTimes { program: event.name.clone() });
             }
             for fd in holders {
                 match fd.set_program(program.as_fd()) {
@@ -319,6 +323,18 @@ impl Objects {
         self.links.clear();
         self.loaded.iter_mut().for_each(|it| it.object.detach());
     }
+}
+
+/// What tells a program which of the events it runs for: that of this `target`.
+fn cookie(target: Target) -> u64 {
+    // Where programs know tasks by other numbers, none would be the one.
+    let task = target.task().filter(|_| knows_all_ids());
+    objects::cookie(rings::cpu_of(target), task)
+}
+
+/// The tasks that an event is of.
+fn tasks(event: &Opened<EventFd>) -> BTreeSet<Tid> {
+    event.instances.iter().filter_map(|(target, _)| target.task()).collect()
 }
 
 /// An event of the tracepoint that `attr` samples, which holds a program and samples nothing.

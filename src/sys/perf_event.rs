@@ -30,6 +30,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// The task that it is of, if it is of one.
+    pub fn task(self) -> Option<Tid> {
+        match self {
+            Self::Cpu(_) => None,
+            Self::TaskOnCpu(tid, _) | Self::Task(tid) => Some(tid),
+        }
+    }
+
     /// The `pid` and `cpu` arguments of `perf_event_open(2)`.
     fn arguments(self) -> (i32, i32) {
         let cpu_argument = |cpu: Cpu| i32::try_from(cpu.0).unwrap_or(i32::MAX);

@@ -154,6 +154,68 @@ fn a_program_of_a_function_keeps_the_samples_of_one_process_and_drops_are_exact(
 }
 
 #[test]
+fn a_program_of_a_function_runs_once_at_each_hit_in_a_process_with_threads() {
+    const THREADS: &str = "
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) void call(void)
+{
+    getppid();
+}
+static void *idle(void *all)
+{
+    for (;;)
+        pause();
+}
+int main(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread, NULL, idle, NULL);
+    puts(\"begun\");
+    fflush(stdout);
+    getchar();
+    for (int i = 0; i < 100; i++)
+        call();
+    return 0;
+}
+";
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let stage = Stage::new();
+    fs::write(stage.path("threads.c"), THREADS).unwrap();
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-pthread", "threads.c", "-o", "threads"]).current_dir(stage.dir.path());
+    assert!(compile.status().unwrap().success());
+    let at = format!("-DUPROBE_AT=\"{}:call\"", stage.path("threads").display());
+    object_with("kinds", &[&at], stage.dir.path());
+    let mut work = Command::new(stage.path("threads"));
+    let mut work = work.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let wait_for_line = |from: &mut dyn std::io::Read| {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(from), &mut line).unwrap();
+        line
+    };
+    assert_eq!(wait_for_line(work.stdout.as_mut().unwrap()), "begun\n");
+    let mut record = bpfperf();
+    record.current_dir(stage.dir.path()).args(["record", "-o", "x.data", "--print-values"]);
+    record.args(["-e", "kinds.bpf.o:on_function/vars.only_pid=1/"]);
+    record.args(["-p", &work.id().to_string(), "-D", "-1", "--control", "fd:0,1"]);
+    record.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut record = record.spawn().unwrap();
+    record.stdin.as_mut().unwrap().write_all(b"enable\n").unwrap();
+    wait_for_line(record.stdout.as_mut().unwrap());
+    work.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(work.wait().unwrap().success());
+    let ended = record.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains("  function_dropped = 100\n"), "{said}");
+    assert_eq!(dropped(&said, "on_function"), 100, "{said}");
+}
+
+#[test]
 fn a_program_of_a_clock_keeps_the_samples_of_one_process() {
     if !may_run(&[Need::Root]) {
         return;

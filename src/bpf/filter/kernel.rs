@@ -9,6 +9,7 @@
 
 use std::fs;
 
+use crate::bpf::knows_all_ids;
 use crate::btf::Btf;
 
 /// A field of `struct perf_sample_data`.
@@ -143,9 +144,7 @@ impl Kernel {
         let btf = fs::read("/sys/kernel/btf/vmlinux").ok().and_then(|it| Btf::parse(it).ok());
         let sample = btf.as_ref().map_or(Err(Hidden::NoTypes), Sample::of);
         let task = btf.as_ref().filter(|_| sample.is_ok()).and_then(Task::of);
-        // `PROC_PID_INIT_INO` in `include/linux/proc_ns.h`.
-        let is_first = fs::read_link("/proc/self/ns/pid");
-        let is_first_namespace = is_first.is_ok_and(|it| it.as_os_str() == "pid:[4026531836]");
+        let is_first_namespace = knows_all_ids();
         Self { sample, task, is_first_namespace }
     }
 }

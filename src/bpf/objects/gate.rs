@@ -1,9 +1,9 @@
 //! A program of a probe, made to run once at each hit.
 //!
-//! A probe is opened on each CPU, and each hit runs the programs of all of them, so that a program
-//! would see everything as often as there are CPUs. So each event has the number of its CPU, plus
-//! one, as the cookie that its program can ask for, and a gate lets the program go on only on
-//! that CPU:
+//! A probe is opened for each task and CPU that is watched, and each hit in a process runs the
+//! programs of all of its tasks and all CPUs, so that a program would see everything many times. So
+//! each event has the task and the CPU that it is of as the cookie that its program can ask for, and
+//! a gate lets the program go on only there:
 //!
 //! ```text
 //!         a                       a
@@ -12,8 +12,10 @@
 //!                         gate:   keep r1..r5 in r6..r9 as far as they are in use
 //!                                 r0 = bpf_get_attach_cookie(ctx)
 //!                                 if (r0 == 0) goto on
-//!                                 if (r0 == bpf_get_smp_processor_id() + 1) goto on
-//!                                 return 0
+//!                                 cpu, task = halves of r0
+//!                                 if (cpu && cpu != bpf_get_smp_processor_id() + 1) goto off
+//!                                 if (!task || task == bpf_get_current_pid_tgid()) goto on
+//!                         off:    return 0
 //!                         on:     take r1..r5 back; b; goto c
 //! ```
 //!
@@ -29,16 +31,29 @@ use super::verdicts::JUMP;
 use super::verdicts::MOVE32;
 use super::verdicts::instruction;
 use super::verdicts::targets;
+use crate::units::Cpu;
+use crate::units::Tid;
 
 const CALL: u8 = 0x85;
 const MOVE_REGISTER: u8 = 0xbf;
+const MOVE32_REGISTER: u8 = 0xbc;
 const LOAD_WIDE: u8 = 0x18;
 const ADD: u8 = 0x07;
+const SHIFT_RIGHT: u8 = 0x77;
 const JUMP_EQUAL: u8 = 0x15;
 const JUMP_EQUAL_REGISTER: u8 = 0x1d;
-/// `bpf_get_smp_processor_id()` and `bpf_get_attach_cookie()`.
+const JUMP_NOT_EQUAL_REGISTER: u8 = 0x5d;
+/// `bpf_get_smp_processor_id()`, `bpf_get_current_pid_tgid()` and `bpf_get_attach_cookie()`.
 const GET_CPU: i32 = 8;
+const GET_TASK: i32 = 14;
 const GET_COOKIE: i32 = 174;
+
+/// What tells the program of an event which CPU and which task the event is of; 0 of all.
+pub fn cookie(cpu: Option<Cpu>, task: Option<Tid>) -> u64 {
+    let cpu = cpu.map_or(0, |it| u64::from(it.0) + 1);
+    let task = task.map_or(0, |it| u64::from(it.0.cast_unsigned()));
+    task << 32 | cpu
+}
 
 /// `program` with a gate; `None` where it has no place for one.
 pub(super) fn gated(program: &[Instruction]) -> Option<Vec<Instruction>> {
@@ -85,10 +100,17 @@ fn gate_at(program: &[Instruction], at: usize, in_use: &[u8]) -> Option<Vec<Inst
     gated.extend(kept.iter().map(|it| instruction(MOVE_REGISTER, (it.1, it.0), 0, 0)));
     gated.extend([
         instruction(CALL, (0, 0), 0, GET_COOKIE),
-        instruction(JUMP_EQUAL, (0, 0), 6, 0),
+        instruction(JUMP_EQUAL, (0, 0), 13, 0),
         instruction(MOVE_REGISTER, (cookie, 0), 0, 0),
         instruction(CALL, (0, 0), 0, GET_CPU),
         instruction(ADD, (0, 0), 0, 1),
+        instruction(MOVE32_REGISTER, (1, cookie), 0, 0),
+        instruction(JUMP_EQUAL, (1, 0), 1, 0),
+        instruction(JUMP_NOT_EQUAL_REGISTER, (1, 0), 5, 0),
+        instruction(SHIFT_RIGHT, (cookie, 0), 0, 32),
+        instruction(JUMP_EQUAL, (cookie, 0), 5, 0),
+        instruction(CALL, (0, 0), 0, GET_TASK),
+        instruction(MOVE32_REGISTER, (0, 0), 0, 0),
         instruction(JUMP_EQUAL_REGISTER, (0, cookie), 2, 0),
         instruction(MOVE32, (0, 0), 0, 0),
         instruction(EXIT, (0, 0), 0, 0),
@@ -118,6 +140,13 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_tells_the_cpu_and_the_task() {
+        assert_eq!(cookie(None, None), 0);
+        assert_eq!(cookie(Some(Cpu(0)), None), 1);
+        assert_eq!(cookie(Some(Cpu(3)), Some(Tid(7))), 7 << 32 | 4);
+    }
+
+    #[test]
     fn the_gate_stands_before_anything_is_done() {
         let program = [load(2), instruction(MOVE_REGISTER, (6, 1), 0, 0), exit()];
         assert_eq!(
@@ -129,17 +158,24 @@ mod tests {
                 (0xbf, 7, 1, 0, 0),
                 (0xbf, 8, 2, 0, 0),
                 (0x85, 0, 0, 0, 174),
-                (0x15, 0, 0, 6, 0),
+                (0x15, 0, 0, 13, 0),
                 (0xbf, 6, 0, 0, 0),
                 (0x85, 0, 0, 0, 8),
                 (0x07, 0, 0, 0, 1),
+                (0xbc, 1, 6, 0, 0),
+                (0x15, 1, 0, 1, 0),
+                (0x5d, 1, 0, 5, 0),
+                (0x77, 6, 0, 0, 32),
+                (0x15, 6, 0, 5, 0),
+                (0x85, 0, 0, 0, 14),
+                (0xbc, 0, 0, 0, 0),
                 (0x1d, 0, 6, 2, 0),
                 (0xb4, 0, 0, 0, 0),
                 (0x95, 0, 0, 0, 0),
                 (0xbf, 1, 7, 0, 0),
                 (0xbf, 2, 8, 0, 0),
                 (0xbf, 6, 1, 0, 0),
-                (0x05, 0, 0, -15, 0),
+                (0x05, 0, 0, -22, 0),
             ]
         );
     }

@@ -19,6 +19,7 @@ pub use error::Error;
 pub use error::Log;
 pub use file::Contents;
 pub use file::contents;
+pub use gate::cookie;
 pub use load::Object;
 pub use load::Output;
 pub use load::OutputKind;
