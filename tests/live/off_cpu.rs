@@ -302,6 +302,49 @@ fn perf_reads_the_same_times_old_and_new() {
     }
 }
 
+/// Takes from the samples of `offcpu-time` what stands in the fields that all samples have, as perf writes
+/// its own: only the raw data tells.
+fn blank_fields(recording: &Path) -> usize {
+    let mut file = fs::read(recording).unwrap();
+    let word = |file: &[u8], at: usize| {
+        usize::try_from(u64::from_ne_bytes(file[at..at + 8].try_into().unwrap())).unwrap()
+    };
+    // Of the header, where the records begin and how long they are.
+    let (mut at, len) = (word(&file, 40), word(&file, 48));
+    let (end, mut n_blank) = (at + len, 0);
+    while at < end {
+        let size = usize::from(u16::from_ne_bytes([file[at + 6], file[at + 7]]));
+        let is_sample = file[at..at + 4] == 9_u32.to_ne_bytes();
+        if is_sample && file[at..at + size].windows(8).any(|it| it == b"bpfoff\x01\0") {
+            // Behind the header: id, address, task, time, CPU, period.
+            for field in [1, 2, 5] {
+                file[at + 8 + field * 8..at + 16 + field * 8].fill(0);
+            }
+            n_blank += 1;
+        }
+        at += size;
+    }
+    fs::write(recording, file).unwrap();
+    n_blank
+}
+
+#[test]
+fn raw_data_alone_says_whom_a_sample_is_of() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    stdout_of(record(&recording, &["--"]).args(["sh", "-c", "sleep 0.6; sleep 0.05"]));
+    let (before, samples_before) = (by_command(bpfperf(), &recording), samples(&recording));
+    assert_eq!(blank_fields(&recording), samples_before.len());
+    assert_eq!(samples(&recording), samples_before);
+    assert_eq!(by_command(bpfperf(), &recording), before);
+    if let Some(peer) = peer() {
+        assert_eq!(by_command(Command::new(peer), &recording), before);
+    }
+}
+
 #[test]
 fn files_of_a_recording_in_several_have_each_their_part() {
     if !may_run(&[Need::Root]) {
