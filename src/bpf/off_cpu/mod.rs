@@ -311,16 +311,6 @@ impl OffCpu {
         put.map_err(|source| Error::Map { map: "output", source })
     }
 
-    /// Watches a process from now on, and what it starts; with [`Whom::Processes`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Map`] with what the kernel says.
-    pub fn watch(&self, id: u32) -> Result<(), Error> {
-        let put = self.skel.maps.watched.update(&id.to_ne_bytes(), &[1], MapFlags::ANY);
-        put.map_err(|source| Error::Map { map: "watched", source })
-    }
-
     /// Measures from `now` on, in nanoseconds of `CLOCK_MONOTONIC`. Of a sleep that is under way counts what
     /// comes, if it began while this was on; else it is left out.
     pub fn turn_on(&mut self, now: u64) {
