@@ -138,6 +138,11 @@ pub(super) fn on_object(error: &objects::Error) -> Option<String> {
 /// What to do where time off the CPU cannot be measured, if there is something.
 pub(super) fn on_off_cpu(error: &off_cpu::Error) -> Option<String> {
     match error {
+        off_cpu::Error::Container => Some(
+            "run it outside, or in a container that shares the processes of its host \
+             (`--pid=host`)"
+                .to_owned(),
+        ),
         off_cpu::Error::Denied => Some("it takes root, or `CAP_BPF` and `CAP_PERFMON`".to_owned()),
         off_cpu::Error::NoTypes | off_cpu::Error::Load(_) | off_cpu::Error::Attach { .. } => Some(
             "`-e sched:sched_switch -g` records each switch, from which times can be told"

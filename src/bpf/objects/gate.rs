@@ -25,6 +25,7 @@
 //! Source: `create_local_trace_uprobe()` and `__uprobe_perf_func()` in
 //! `kernel/trace/trace_uprobe.c`.
 
+use super::verdicts::CALL;
 use super::verdicts::EXIT;
 use super::verdicts::Instruction;
 use super::verdicts::JUMP;
@@ -34,7 +35,6 @@ use super::verdicts::targets;
 use crate::units::Cpu;
 use crate::units::Tid;
 
-const CALL: u8 = 0x85;
 const MOVE_REGISTER: u8 = 0xbf;
 const MOVE32_REGISTER: u8 = 0xbc;
 const LOAD_WIDE: u8 = 0x18;

@@ -28,6 +28,9 @@ pub(super) const JUMP: u8 = 0x05;
 /// `if (w0 != imm) goto`.
 const JUMP32_NOT_EQUAL: u8 = 0x56;
 const LOAD_WIDE: u8 = 0x18;
+pub(super) const CALL: u8 = 0x85;
+/// `bpf_tail_call()`.
+const TAIL_CALL: i32 = 12;
 const MOVE: u8 = 0xb7;
 pub(super) const MOVE32: u8 = 0xb4;
 const ATOMIC_WIDE: u8 = 0xdb;
@@ -44,8 +47,11 @@ pub(super) fn instruction(code: u8, registers: (u8, u8), off: i16, imm: i32) -> 
 }
 
 /// `program` with each of its zeros counted in the first value of the array map `counts`; `None` if it
-/// is too long, or never ends.
+/// is too long, never ends, or another program may end in its stead.
 pub(super) fn counting(program: &[Instruction], counts: i32) -> Option<Vec<Instruction>> {
+    if program.iter().any(is_tail_call) {
+        return None;
+    }
     let mut counted = program.to_vec();
     let mut has_exit = false;
     for (at, it) in counted.iter_mut().enumerate().filter(|(_, it)| it.code == EXIT) {
@@ -67,6 +73,11 @@ pub(super) fn counting(program: &[Instruction], counts: i32) -> Option<Vec<Instr
     Some(counted)
 }
 
+/// Whether another program may end in the place of this one.
+fn is_tail_call(it: &Instruction) -> bool {
+    it.code == CALL && it.src_reg() == 0 && it.imm == TAIL_CALL
+}
+
 /// The targets of all jumps of `program`.
 pub(super) fn targets(program: &[Instruction]) -> impl Iterator<Item = usize> {
     let jumps = program.iter().enumerate().filter(|(_, it)| {
@@ -80,15 +91,17 @@ pub(super) fn targets(program: &[Instruction]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether `program` may return 0: it does not where each `exit` follows another constant, and
-/// nothing jumps between the two.
+/// Whether `program` may return 0: it does not where each `exit` follows another constant,
+/// nothing jumps between the two, and no other program ends in its stead.
 pub(super) fn can_be_zero(program: &[Instruction]) -> bool {
-    program.iter().enumerate().filter(|(_, it)| it.code == EXIT).any(|(at, _)| {
-        let before = at.checked_sub(1).and_then(|at| program.get(at));
-        let is_constant = before
-            .is_some_and(|it| matches!(it.code, MOVE | MOVE32) && it.dst_reg() == 0 && it.imm != 0);
-        !is_constant || targets(program).any(|it| it == at)
-    })
+    program.iter().any(is_tail_call)
+        || program.iter().enumerate().filter(|(_, it)| it.code == EXIT).any(|(at, _)| {
+            let before = at.checked_sub(1).and_then(|at| program.get(at));
+            let is_constant = before.is_some_and(|it| {
+                matches!(it.code, MOVE | MOVE32) && it.dst_reg() == 0 && it.imm != 0
+            });
+            !is_constant || targets(program).any(|it| it == at)
+        })
 }
 
 #[cfg(test)]
@@ -141,6 +154,9 @@ mod tests {
         assert!(can_be_zero(&[returns(1), exit(), instruction(0xbf, (0, 1), 0, 0), exit()]));
         assert!(can_be_zero(&[returns(0), jump(1), returns(1), exit()]));
         assert!(!can_be_zero(&[jump(0), returns(1), exit()]));
+        let tail_call = instruction(CALL, (0, 0), 0, TAIL_CALL);
+        assert!(can_be_zero(&[tail_call, returns(1), exit()]));
+        assert!(counting(&[tail_call, returns(0), exit()], 9).is_none());
         let far = instruction(0x06, (0, 0), 0, 1);
         assert!(can_be_zero(&[returns(0), far, returns(1), exit()]));
     }

@@ -33,6 +33,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::OpenSkel as _;
 use libbpf_rs::skel::SkelBuilder as _;
 
+use super::knows_all_ids;
 use super::objects;
 use super::objects::Log;
 use super::objects::heard;
@@ -143,6 +144,9 @@ pub enum Error {
     /// The kernel has no types, which say where its structures have their fields.
     #[error("this kernel has no type information (`/sys/kernel/btf/vmlinux`)")]
     NoTypes,
+    /// Tasks have other ids here than programs know them by.
+    #[error("in a container, BPF programs know its processes by other numbers")]
+    Container,
     /// Whoever asks may not load programs.
     #[error("loading BPF programs is not allowed")]
     Denied,
@@ -217,6 +221,9 @@ impl OffCpu {
     ///
     /// [`Error`]; then nothing of it is in the kernel.
     pub fn load(setup: &Setup) -> Result<Self, Error> {
+        if !knows_all_ids() {
+            return Err(Error::Container);
+        }
         let facts = Btf::from_vmlinux().map_err(|_| Error::NoTypes)?;
         let facts = Facts::of(&facts);
         if setup.hooks == Hooks::Best {
@@ -330,11 +337,6 @@ impl OffCpu {
     /// Whether it measures.
     pub fn is_on(&self) -> bool {
         self.skel.maps.bss_data.as_ref().is_some_and(|it| it.on_since != 0)
-    }
-
-    /// Lets nothing run any more; what it knows can still be read.
-    pub fn detach(&mut self) {
-        self.links.clear();
     }
 
     /// Sends a message of no task, which comes with the time of this moment; whether it did.
