@@ -131,6 +131,24 @@ pub(super) fn on_object(error: &objects::Error) -> Option<String> {
             Some(format!("`-v` shows all {} lines of the verifier's log", log.lines.len()))
         }
         objects::Error::Untyped { .. } => Some("compile it with `-g`".to_owned()),
+        objects::Error::Attach { section, .. } => {
+            on_hook(section, Path::new("/sys/bus/event_source/devices/kprobe").exists())
+        }
+        _ => None,
+    }
+}
+
+/// What to do about a program that cannot be attached to what `section` names, if there is something.
+fn on_hook(section: &str, has_kprobes: bool) -> Option<String> {
+    match section.split('/').next()? {
+        "ksyscall" | "kretsyscall" if !has_kprobes => Some(
+            "this kernel has no kprobes; `tracepoint/syscalls/sys_enter_NAME` and `sys_exit_NAME` \
+             may do"
+                .to_owned(),
+        ),
+        "raw_tp" | "raw_tracepoint" => {
+            Some("`bpfperf list tracepoint` tells what there is, by the name behind `:`".to_owned())
+        }
         _ => None,
     }
 }
@@ -356,6 +374,15 @@ mod tests {
 
     const CPU: Target = Target::Cpu(Cpu(3));
     const TASK: Target = Target::TaskOnCpu(Tid(7), Cpu(3));
+
+    #[test]
+    fn who_names_a_hook_that_is_not_there_is_told_of_others() {
+        let hint = |section, has_kprobes| on_hook(section, has_kprobes).unwrap_or_default();
+        assert!(hint("ksyscall/read", false).starts_with("this kernel has no kprobes; "));
+        assert_eq!(hint("ksyscall/read", true), "");
+        assert!(hint("raw_tp/nothing", true).starts_with("`bpfperf list tracepoint`"));
+        assert_eq!(hint("usdt/a:b:c", false), "");
+    }
 
     #[test]
     fn a_cpu_needs_a_capability_below_level_three_and_everything_above() {

@@ -391,6 +391,26 @@ fn what_cannot_be_an_event_is_told_with_a_way_out() {
         ),
     );
     refused(dir, "no_programs.bpf.o", "error: `no_programs.bpf.o` has no BPF programs");
+    let said = |args: &[&str]| {
+        let mut record = bpfperf();
+        record.current_dir(dir).args(["record", "-o", "no.data"]).args(args).arg("true");
+        let output = output_of(&mut record);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&record, &output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let unknown = said(&["-e", "unknown_section.bpf.o"]);
+    let want = "error: program `on_moon` of `unknown_section.bpf.o` is in section `moonphase/full`, \
+                which leads to no event\nhint: choose programs by name, as `FILE:PROGRAM`; programs \
+                in `perf_event`, `tracepoint/SYSTEM/EVENT`, ";
+    assert!(unknown.starts_with(want), "{unknown}");
+    // The last lines of the log, and all of it.
+    let verifier = said(&["-e", "refused.bpf.o"]);
+    let want = "\n  because: the verifier refuses `unchecked`: ";
+    let end = " | R0 invalid mem access 'map_value_or_null'\nhint: `-v` shows all ";
+    assert!(verifier.contains(want) && verifier.contains(end), "{verifier}");
+    let call = "call bpf_get_current_pid_tgid#14";
+    assert!(!verifier.contains(call), "{verifier}");
+    assert!(said(&["-v", "-e", "refused.bpf.o"]).contains(call));
 }
 
 #[test]
@@ -413,6 +433,14 @@ fn what_this_kernel_has_no_place_for_is_told() {
         );
         assert_eq!(output.status.code(), Some(1));
     }
+    object("fentry", dir);
+    let mut record = bpfperf();
+    record.current_dir(dir).args(["record", "-o", "no.data", "-e", "fentry.bpf.o", "true"]);
+    let output = output_of(&mut record);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let want = "\n  because: the kernel does not let `on_sleep` of section `fentry/do_nanosleep` be \
+                loaded\nhint: you have the privilege, so this kernel itself refuses `fentry`; ";
+    assert!(output.status.success() || said.contains(want), "{said}");
 }
 
 /// The names of loaded programs, and how many links there are of them.
