@@ -49,7 +49,7 @@ pub(super) fn instruction(code: u8, registers: (u8, u8), off: i16, imm: i32) -> 
 /// `program` with each of its zeros counted in the first value of the array map `counts`; `None` if it
 /// is too long, never ends, or another program may end in its stead.
 pub(super) fn counting(program: &[Instruction], counts: i32) -> Option<Vec<Instruction>> {
-    if program.iter().any(is_tail_call) {
+    if program.iter().copied().any(is_tail_call) {
         return None;
     }
     let mut counted = program.to_vec();
@@ -74,7 +74,7 @@ pub(super) fn counting(program: &[Instruction], counts: i32) -> Option<Vec<Instr
 }
 
 /// Whether another program may end in the place of this one.
-fn is_tail_call(it: &Instruction) -> bool {
+fn is_tail_call(it: Instruction) -> bool {
     it.code == CALL && it.src_reg() == 0 && it.imm == TAIL_CALL
 }
 
@@ -94,7 +94,7 @@ pub(super) fn targets(program: &[Instruction]) -> impl Iterator<Item = usize> {
 /// Whether `program` may return 0: it does not where each `exit` follows another constant,
 /// nothing jumps between the two, and no other program ends in its stead.
 pub(super) fn can_be_zero(program: &[Instruction]) -> bool {
-    program.iter().any(is_tail_call)
+    program.iter().copied().any(is_tail_call)
         || program.iter().enumerate().filter(|(_, it)| it.code == EXIT).any(|(at, _)| {
             let before = at.checked_sub(1).and_then(|at| program.get(at));
             let is_constant = before.is_some_and(|it| {
