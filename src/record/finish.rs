@@ -71,7 +71,7 @@ impl Session<'_> {
             }
         }
         let verdicts = self.objects.verdicts(&self.opened);
-        self.objects.detach();
+        self.objects.detach(&self.opened, None);
         let elapsed = self.started.elapsed();
         self.tell_of_cpus_that_left();
         let late = self.sideband.take().map(Sideband::stop);

@@ -68,6 +68,11 @@ pub enum Note {
         /// The program.
         program: String,
     },
+    /// Programs could not be attached again.
+    NotAttached {
+        /// Why not.
+        why: String,
+    },
     /// A CPU went offline before its event was open.
     CpuOffline {
         /// The CPU.
@@ -187,6 +192,9 @@ impl fmt::Display for Note {
                 "`{program}` runs at each hit for each task and CPU that is watched; what it counts \
                  is as many times too much"
             ),
+            Self::NotAttached { why } => {
+                write!(f, "programs do not run any more, and their samples are missing: {why}")
+            }
             Self::HiddenTasks { n_tasks } => {
                 write!(f, "tasks of the user that may not be watched are left out: {n_tasks}")
             }

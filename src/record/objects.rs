@@ -102,12 +102,22 @@ impl events::Objects for ObjectFiles {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     loaded: Vec<Loaded>,
-    /// The events that hold programs of tracepoints.
-    anchors: Vec<EventFd>,
-    /// What attaches programs of probes.
-    links: Vec<OwnedFd>,
+    /// By event, what holds its program where it runs, as long as it is here.
+    held: BTreeMap<usize, Vec<Hold>>,
+    /// The events whose programs stay until the events are closed.
+    stay: BTreeSet<usize>,
     /// By event, how many dropped samples are told already.
     n_told: BTreeMap<usize, u64>,
+}
+
+/// What holds a program.
+#[derive(Debug)]
+#[expect(dead_code, reason = "they hold it by being open")]
+enum Hold {
+    /// An event of its tracepoint.
+    Anchor(EventFd),
+    /// A link to an event.
+    Link(OwnedFd),
 }
 
 #[derive(Debug)]
@@ -210,9 +220,14 @@ impl Objects {
     pub(super) fn attach(
         &mut self,
         opened: &[Opened<EventFd>],
+        name: Option<&str>,
         notes: &mut Vec<Note>,
     ) -> Result<(), Error> {
-        for event in opened {
+        for (at, event) in opened.iter().enumerate() {
+            let is_there = self.held.contains_key(&at) || self.stay.contains(&at);
+            if is_there || name.is_some_and(|it| it != event.name) {
+                continue;
+            }
             let Some((of, section)) =
                 event.object.as_ref().and_then(|of| Some((of, of.program.as_ref()?)))
             else {
@@ -234,7 +249,9 @@ impl Objects {
                 Some(anchor) => vec![anchor],
                 None => instances.collect(),
             };
-            if self.find(of).is_some_and(|it| it.is_gated(&event.name)) {
+            if matches!(section, Section::Probe { .. }) {
+                let is_gated = self.find(of).is_some_and(|it| it.is_gated(&event.name));
+                let cookie = |target| if is_gated { cookie(target) } else { 0 };
                 let links = event
                     .instances
                     .iter()
@@ -242,9 +259,11 @@ impl Objects {
                 let links: Result<Vec<OwnedFd>, _> = links.collect();
                 match links {
                     Ok(links) => {
-                        self.links.extend(links);
+                        self.held.insert(at, links.into_iter().map(Hold::Link).collect());
                         let n_tasks = tasks(event).len();
-                        if 1 < n_tasks && !knows_all_ids() {
+                        let n_instances = event.instances.len();
+                        let is_open = !is_gated && 1 < n_instances;
+                        if is_open || (1 < n_tasks && !knows_all_ids()) {
                             notes.push(Note::RunsManyTimes { program: event.name.clone() });
                         }
                         continue;
@@ -269,7 +288,10 @@ impl Objects {
                     }
                 }
             }
-            self.anchors.extend(anchor);
+            match anchor {
+                Some(anchor) => drop(self.held.insert(at, vec![Hold::Anchor(anchor)])),
+                None => drop(self.stay.insert(at)),
+            }
             let can_drop = self.find(of).is_some_and(|it| it.can_drop(&event.name));
             if can_drop && section.hook() == Hook::Tracepoint {
                 let (program, tracepoint) = (event.name.clone(), event.tracepoint());
@@ -318,10 +340,18 @@ impl Objects {
     }
 
     /// Lets no program run any more but those of events of ours alone, which end with these.
-    pub(super) fn detach(&mut self) {
-        self.anchors.clear();
-        self.links.clear();
-        self.loaded.iter_mut().for_each(|it| it.object.detach());
+    pub(super) fn detach(&mut self, opened: &[Opened<EventFd>], name: Option<&str>) {
+        let is_meant = |it: &Opened<EventFd>| name.is_none_or(|name| it.name == name);
+        for (at, event) in opened.iter().enumerate().filter(|it| is_meant(it.1)) {
+            self.held.remove(&at);
+            let found = event
+                .object
+                .as_ref()
+                .and_then(|of| self.loaded.iter_mut().find(|it| is_one(&it.by, of)));
+            if let Some(found) = found {
+                found.object.detach(&event.name);
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::sys::perf_event::EventFd;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Workload;
 
+use super::begin::chain;
 use super::config::Describe;
 use super::control::Command;
 use super::control::Control;
@@ -149,6 +150,11 @@ impl Session<'_> {
         if let Some(off_cpu) = self.off_cpu.as_mut().filter(|_| is_off_cpu) {
             off_cpu.turn(sampling);
         }
+        if sampling == Sampling::On
+            && let Err(error) = self.objects.attach(&self.opened, name, &mut Vec::new())
+        {
+            (self.tell)(&Note::NotAttached { why: chain(&error) });
+        }
         let is_meant =
             |it: &&Opened<EventFd>| it.role.samples() && name.is_none_or(|name| it.name == name);
         for (_, fd) in self.opened.iter().filter(is_meant).flat_map(|it| &it.instances) {
@@ -157,6 +163,9 @@ impl Session<'_> {
                 // Of a task that is gone there is nothing to sample.
                 tracing::debug!(%refused, ?sampling, "turn");
             }
+        }
+        if sampling == Sampling::Off {
+            self.objects.detach(&self.opened, name);
         }
     }
 

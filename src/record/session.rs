@@ -4,6 +4,7 @@ use super::BpfGaps;
 use super::Error;
 use super::called::Called;
 use super::config::Config;
+use super::config::Delay;
 use super::config::FollowBpf;
 use super::control::Control;
 use super::control::Sampling;
@@ -175,9 +176,13 @@ impl Session<'_> {
     /// Lets the programs that are events run, as late as can be.
     pub(super) fn attach(&mut self) -> Result<(), Error> {
         let mut notes = Vec::new();
-        self.objects.attach(&self.opened, &mut notes)?;
+        self.objects.attach(&self.opened, None, &mut notes)?;
         for note in &notes {
             (self.tell)(note);
+        }
+        if self.config.delay != Delay::None {
+            // What cannot be attached is known now; they run when there is sampling.
+            self.objects.detach(&self.opened, None);
         }
         Ok(())
     }

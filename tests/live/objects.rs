@@ -216,6 +216,49 @@ int main(void)
 }
 
 #[test]
+fn programs_run_only_while_there_is_sampling() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let stage = Stage::new();
+    let at = format!("-DUPROBE_AT=\"{}:call\"", stage.path("work").display());
+    object_with("kinds", &[&at], stage.dir.path());
+    let mut record = bpfperf();
+    record.current_dir(stage.dir.path()).args(["record", "-o", "x.data", "-a", "-D", "-1"]);
+    record.args(["-e", "kinds.bpf.o:on_function,on_raw/vars.only_pid=1/", "--print-values"]);
+    record.args(["--control", "fd:0,1"]).stdin(Stdio::piped());
+    let mut record = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut say = record.stdin.take().unwrap();
+    let mut answers = std::io::BufReader::new(record.stdout.take().unwrap());
+    let mut tell = |what: &str| {
+        say.write_all(what.as_bytes()).unwrap();
+        let mut answer = String::new();
+        std::io::BufRead::read_line(&mut answers, &mut answer).unwrap();
+        assert_eq!(answer.trim_matches(['\n', '\0']), "ack", "{what}");
+    };
+    let work = |n_calls: &str| {
+        assert!(Command::new(stage.path("work")).arg(n_calls).status().unwrap().success());
+    };
+    tell("ping\n");
+    work("3000");
+    tell("enable\n");
+    work("100");
+    tell("disable\n");
+    work("700");
+    tell("enable\n");
+    work("20");
+    tell("stop\n");
+    let ended = record.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    assert_eq!(dropped(&said, "on_function"), 120, "{said}");
+    let raw = said.lines().find_map(|it| it.trim().strip_prefix("raw_dropped = "));
+    let raw: u64 = raw.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
+    // Others may ask for their parents, too.
+    assert!((120..700).contains(&raw), "{raw}");
+}
+
+#[test]
 fn a_program_of_a_clock_keeps_the_samples_of_one_process() {
     if !may_run(&[Need::Root]) {
         return;

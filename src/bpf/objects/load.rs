@@ -1,5 +1,6 @@
 //! An object whose programs are in the kernel.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
@@ -37,7 +38,8 @@ pub struct Object {
     loaded: libbpf_rs::Object,
     btf: Option<Btf>,
     outputs: Vec<Output>,
-    links: Vec<Link>,
+    /// By program, what attaches it.
+    links: BTreeMap<String, Link>,
     verdicts: Vec<Verdict>,
 }
 
@@ -110,7 +112,7 @@ impl Object {
         };
         let mut object = loaded.map_err(|error| refused(&error, log, section))?;
         set_maps(&mut object, btf.as_ref(), settings)?;
-        Ok(Self { loaded: object, btf, outputs, links: Vec::new(), verdicts })
+        Ok(Self { loaded: object, btf, outputs, links: BTreeMap::new(), verdicts })
     }
 
     /// The descriptor of a program that was loaded.
@@ -119,19 +121,20 @@ impl Object {
         found.as_fd().try_clone_to_owned().ok()
     }
 
-    /// Attaches a program that no event has to its place, until the object is dropped.
+    /// Attaches a program that no event has to its place, until that is taken back or the object dropped.
     ///
     /// # Errors
     ///
     /// [`Error::Attach`] with what the library says.
     pub fn attach(&mut self, name: &str) -> Result<(), Error> {
-        let Some(program) = self.loaded.progs_mut().find(|it| it.name() == name) else {
+        let program = self.loaded.progs_mut().find(|it| it.name() == name);
+        let Some(program) = program.filter(|_| !self.links.contains_key(name)) else {
             return Ok(());
         };
         let (link, mut log) = heard(|| program.attach());
         match link {
             Ok(link) => {
-                self.links.push(link);
+                self.links.insert(name.to_owned(), link);
                 Ok(())
             }
             Err(error) => {
@@ -147,9 +150,9 @@ impl Object {
         }
     }
 
-    /// Lets no program run any more that a link attached.
-    pub fn detach(&mut self) {
-        self.links.clear();
+    /// Lets a program run no more that a link attached.
+    pub fn detach(&mut self, name: &str) {
+        self.links.remove(name);
     }
 
     /// Whether a program may return 0, and so take a sample away.
