@@ -9,7 +9,7 @@
  *
  * What takes at least threshold_ns becomes a message (struct off_cpu_message) at once; the rest is
  * summed by task, stacks, state and waker (struct off_cpu_key, struct off_cpu_sum), which the
- * loader reads. At the end it asks for what still goes on (iter/task). Its twins of these structures are in src/bpf/off_cpu/message.rs.
+ * loader reads, and takes out where there are many. At the end it asks for what still goes on (iter/task). Its twins of these structures are in src/bpf/off_cpu/message.rs.
  *
  * Maps: sleeps (or sleeps_by_tid) has what is known of each task that is off; stacks and
  * more_stacks the distinct stacks, the second those whose place in the first is taken; sums;
@@ -90,6 +90,8 @@ __u64 last_on = 0;
 /* Sleeps that no map had room for, and how long they were. */
 __u64 n_unsummed = 0;
 __u64 unsummed_ns = 0;
+/* Sums that were begun. */
+__u64 n_sums = 0;
 /* Sleeps that were not noted, since there was no storage for the task. */
 __u64 n_unnoted = 0;
 /* Stacks that no map had room for; stacks that could not be walked have none, and are not meant. */
@@ -435,7 +437,9 @@ static __always_inline void take_over(enum kind kind, void *ctx, struct task_str
 		sum->runnable_ns += message.sum.runnable_ns;
 		sum->n++;
 		sum->cpu = message.sum.cpu;
-	} else if (bpf_map_update_elem(&sums, &message.key, &message.sum, BPF_NOEXIST)) {
+	} else if (!bpf_map_update_elem(&sums, &message.key, &message.sum, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&n_sums, 1);
+	} else {
 		__sync_fetch_and_add(&n_unsummed, 1);
 		__sync_fetch_and_add(&unsummed_ns, message.sum.off_ns);
 	}

@@ -19,7 +19,9 @@ use crate::perfdata::private::Message;
 use crate::sys::signals::Came;
 use crate::sys::spawn::Ended;
 use crate::sys::spawn::Workload;
+use crate::units::Nanos;
 
+use super::Error;
 use super::Summary;
 use super::before::Whom;
 use super::begin::chain;
@@ -183,14 +185,30 @@ impl Session<'_> {
 
     /// Writes what was summed of time off the CPU and is in no file yet, as of now.
     pub(super) fn write_sums(&mut self, output: &mut Output) {
-        let Some(off_cpu) = &mut self.off_cpu else { return };
-        let latest = self.tally.last.max(self.total.last).unwrap_or_default();
-        let records = match off_cpu.take_sums(latest) {
-            Ok(records) => records,
-            Err(error) => {
+        let latest = self.latest_time();
+        let records = self.off_cpu.as_mut().map(|it| it.take_sums(latest));
+        self.push_sums(records, output);
+    }
+
+    /// Writes sums of time off the CPU ahead of the end, where there are so many that room runs out.
+    pub(super) fn make_room_for_sums(&mut self, output: &mut Output) {
+        let latest = self.latest_time();
+        let records = self.off_cpu.as_mut().map(|it| Ok(it.make_room(latest)));
+        self.push_sums(records, output);
+    }
+
+    fn latest_time(&self) -> Nanos {
+        self.tally.last.max(self.total.last).unwrap_or_default()
+    }
+
+    fn push_sums(&mut self, records: Option<Result<Vec<u8>, Error>>, output: &mut Output) {
+        let records = match records {
+            Some(Ok(records)) => records,
+            Some(Err(error)) => {
                 (self.tell)(&Note::NoSums { why: chain(&error) });
                 return;
             }
+            None => return,
         };
         if records.is_empty() {
             return;

@@ -7,6 +7,8 @@
 //!   who is off at the end        likewise, as of then
 //! ```
 //!
+//! Where so many tasks come and go that sums fill their map, they are written before the end.
+//!
 //! What comes at the end of a file has the time of that moment: it is a sum, and of no earlier one.
 //! Each sample says all twice, in the fields that samples have and in raw data as perf lays it out.
 
@@ -16,6 +18,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
 use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
 
 use nix::time::ClockId;
 use nix::time::clock_gettime;
@@ -24,9 +28,9 @@ use crate::bpf::off_cpu as program;
 use crate::bpf::off_cpu::CgroupIds;
 use crate::bpf::off_cpu::Halves;
 use crate::bpf::off_cpu::Hooks;
-
 use crate::bpf::off_cpu::Key;
 pub use crate::bpf::off_cpu::Losses;
+use crate::bpf::off_cpu::MAX_SUMS;
 use crate::bpf::off_cpu::OffCpuMessage;
 use crate::bpf::off_cpu::OwnFrames;
 use crate::bpf::off_cpu::Setup;
@@ -83,11 +87,20 @@ pub(super) struct Measure {
     rewriter: Rewriting,
     /// What the sums came to that are in the file before.
     told: HashMap<Key, Sum>,
+    /// How many sums there may be before they are written.
+    room: u64,
+    /// Whether the time of this moment was asked for, as of which they will be.
+    is_marked: bool,
     /// Those who were off the CPU when the measuring was turned off.
     asleep: Vec<OffCpuMessage>,
     /// Who looks for the program's own frames, until it has begun.
     own_frames: Option<JoinHandle<OwnFrames>>,
 }
+
+/// How many sums are written before the file ends: half of those that there is room for.
+const ENOUGH: u64 = MAX_SUMS / 2;
+/// How often it is looked how many there are.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Whoever makes samples of messages, shared with the sieve.
 pub(super) type Rewriting = Arc<Mutex<Rewriter>>;
@@ -122,7 +135,16 @@ impl Measure {
         });
         let rewriter = Arc::new(Mutex::new(rewriter));
         let (told, asleep) = (HashMap::new(), Vec::new());
-        Ok(Some(Self { program, rewriter, told, asleep, own_frames: Some(own_frames) }))
+        let own_frames = Some(own_frames);
+        Ok(Some(Self {
+            program,
+            rewriter,
+            told,
+            room: ENOUGH,
+            is_marked: false,
+            asleep,
+            own_frames,
+        }))
     }
 
     /// The event that the program writes into.
@@ -192,16 +214,59 @@ impl Measure {
         tracing::debug!(came, "mark");
     }
 
+    /// When to look again how many sums there are.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.program.is_on().then(|| Instant::now() + LOOK_EVERY)
+    }
+
+    /// Takes the sums out of the kernel, where there are many; has the time come first that they are as of.
+    /// Samples of them, but not before `latest`.
+    pub(super) fn make_room(&mut self, latest: Nanos) -> Vec<u8> {
+        if !self.is_marked {
+            self.is_marked = self.room <= self.program.n_sums();
+            if self.is_marked {
+                self.mark();
+            }
+            return Vec::new();
+        }
+        self.is_marked = false;
+        match self.program.take_out() {
+            Ok(sums) => {
+                let records = self.write_sums(sums, latest);
+                self.told.clear();
+                records
+            }
+            // So what finds no room is counted, and told at the end.
+            Err(error) => {
+                tracing::debug!(%error, "take sums out");
+                self.room = u64::MAX;
+                Vec::new()
+            }
+        }
+    }
+
     /// Samples of all that was measured and is in no file yet, as of the mark that came last, but not
     /// before `latest`.
     pub(super) fn take_sums(&mut self, latest: Nanos) -> Result<Vec<u8>, Error> {
         if self.program.is_on() {
             self.note_asleep();
         }
+        let sums = self.program.sums()?;
+        let mut records = self.write_sums(sums, latest);
+        let mut rewriter = self.rewriter.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = Nanos(rewriter.mark.0.max(latest.0));
+        for message in self.asleep.drain(..) {
+            rewriter.write(&message, time, &mut records);
+        }
+        Ok(records)
+    }
+
+    /// Samples of what `sums` have come to since they were written last.
+    fn write_sums(&mut self, sums: Vec<OffCpuMessage>, latest: Nanos) -> Vec<u8> {
         let mut rewriter = self.rewriter.lock().unwrap_or_else(PoisonError::into_inner);
         let time = Nanos(rewriter.mark.0.max(latest.0));
         let mut records = Vec::new();
-        for mut message in self.program.sums()? {
+        for mut message in sums {
             let told = self.told.insert(message.key, message.sum).unwrap_or_default();
             message.sum.off_ns = message.sum.off_ns.saturating_sub(told.off_ns);
             message.sum.runnable_ns = message.sum.runnable_ns.saturating_sub(told.runnable_ns);
@@ -210,10 +275,7 @@ impl Measure {
                 rewriter.write(&message, time, &mut records);
             }
         }
-        for message in self.asleep.drain(..) {
-            rewriter.write(&message, time, &mut records);
-        }
-        Ok(records)
+        records
     }
 
     /// What could not be kept.

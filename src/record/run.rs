@@ -19,6 +19,7 @@ use super::drain::Drainers;
 use super::history::Kept;
 use super::note::Note;
 use super::note::RecordedEvent;
+use super::off_cpu::Measure;
 use super::open::Opened;
 use super::output::Output;
 use super::pump;
@@ -70,6 +71,7 @@ impl Session<'_> {
         loop {
             let n_bytes = self.round(output);
             self.write_found(output);
+            self.make_room_for_sums(output);
             let is_due = then == Then::Switch || self.is_part_due(output);
             if self.finished.is_some()
                 && is_due
@@ -104,7 +106,8 @@ impl Session<'_> {
             // Beyond the end of the clock is never.
             let next = schedule.next().and_then(|it| start.checked_add(it));
             let next = next.into_iter().chain(self.next_part_at());
-            let next = next.chain(self.outputs.rest_until()).min();
+            let look_at = self.off_cpu.as_ref().and_then(Measure::look_at);
+            let next = next.chain(self.outputs.rest_until()).chain(look_at).min();
             let until = if is_busy || then != Then::GoOn {
                 Some(Instant::now())
             } else {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -402,6 +404,51 @@ fn a_sleep_counts_as_far_as_sampling_is_on() {
         all.iter().filter(|it| it.comm == "sleep" && it.woken_by == "interrupt").collect();
     assert_eq!(ended.len(), 1, "{all:?}");
     assert!((500 * MS..1900 * MS).contains(&ended[0].off_ns), "{all:?}");
+}
+
+/// Starts so many threads one after the other, each of which sleeps once, `n` times `BATCH` in all.
+fn come_and_go(n: usize) {
+    const BATCH: usize = 8;
+    for _ in 0..n {
+        let napper = || {
+            let named = thread::Builder::new().name("napper".to_owned());
+            named.spawn(|| thread::sleep(Duration::from_micros(100))).unwrap()
+        };
+        let batch: Vec<_> = (0..BATCH).map(|_| napper()).collect();
+        for it in batch {
+            it.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn more_tasks_may_come_and_go_than_there_is_room_for() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = scratch.path().join("perf.data");
+    let own = std::process::id().to_string();
+    let mut record = bpfperf();
+    record.args(["record", "--off-cpu", "-e", "dummy", "-m", "16M", "-p", &own, "-o"]);
+    let mut recorder = record.arg(&recording).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while held(recorder.id()).len() < 3 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_secs(1));
+    // Whoever waits for them has a sum for each as well; there is room for 65,536.
+    come_and_go(10_000);
+    kill(Pid::from_raw(recorder.id().cast_signed()), Signal::SIGINT).unwrap();
+    let mut said = String::new();
+    recorder.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    recorder.wait().unwrap();
+    assert!(!said.contains("times off the CPU"), "{said}");
+    let all = samples(&recording);
+    let slept = all.iter().filter(|it| it.comm == "napper" && it.woken_by == "interrupt");
+    let n: u64 = slept.map(|it| it.n).sum();
+    // A timer may go off before the thread sleeps.
+    assert!((78_000..=80_000).contains(&n) && 65_536 < all.len(), "{n}: {} samples", all.len());
 }
 
 /// The numbers of the programs that a process holds.

@@ -137,6 +137,13 @@ const WATCH_USER: u32 = 3;
 /// `MAX_FRAMES` there.
 const MAX_FRAMES: u16 = 127;
 
+/// How many sums there is room for: of `sums` there.
+pub const MAX_SUMS: u64 = 65536;
+
+/// How many stacks of the second map there is room for where every process may be watched: in each of
+/// them addresses are others.
+const MANY_STACKS: u32 = 65536;
+
 /// Why time off the CPU cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -206,6 +213,8 @@ pub struct OffCpu {
     skel: OffCpuSkel<'static>,
     is_raw: bool,
     links: Vec<Link>,
+    /// Sums that were taken out.
+    n_taken: u64,
 }
 
 impl std::fmt::Debug for OffCpu {
@@ -247,7 +256,7 @@ impl OffCpu {
             .map_err(|source| Error::Map { map: "constants", source })?;
         let (skel, log) = heard(|| open.load());
         let skel = skel.map_err(|error| refused(&error, log))?;
-        let mut this = Self { skel, is_raw, links: Vec::new() };
+        let mut this = Self { skel, is_raw, links: Vec::new(), n_taken: 0 };
         this.fill(setup)?;
         this.attach()?;
         Ok(this)
@@ -375,6 +384,40 @@ impl OffCpu {
         Ok(sums)
     }
 
+    /// How many sums there are, of [`MAX_SUMS`] at the most.
+    pub fn n_sums(&self) -> u64 {
+        let begun = self.skel.maps.bss_data.as_ref().map_or(0, |it| it.n_sums);
+        begun.saturating_sub(self.n_taken)
+    }
+
+    /// Takes all sums out, so that there is room for others. What is added to one in the very moment that it
+    /// is taken out is not in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`] with what the kernel says, which can do it since Linux 5.14; then all are where they
+    /// were.
+    pub fn take_out(&mut self) -> Result<Vec<OffCpuMessage>, Error> {
+        let map = &self.skel.maps.sums;
+        let keys: Vec<_> = map.keys().collect();
+        let mut sums = Vec::with_capacity(keys.len());
+        for key in keys {
+            let sum = match map.lookup_and_delete(&key) {
+                Ok(Some(sum)) => sum,
+                Ok(None) => continue,
+                Err(source) if sums.is_empty() => {
+                    return Err(Error::Map { map: "sums", source });
+                }
+                // Those that are out are nowhere else.
+                Err(_) => break,
+            };
+            self.n_taken += 1;
+            let (key, sum) = (Key::decode(&key), Sum::decode(&sum));
+            sums.extend(key.zip(sum).map(|(key, sum)| OffCpuMessage { key, sum }));
+        }
+        Ok(sums)
+    }
+
     /// Those who are off the CPU as of now and left while it was on; from now on they are counted anew.
     /// None where the kernel cannot be asked.
     ///
@@ -434,6 +477,9 @@ fn set_up(
     let max_frames = setup.max_frames.clamp(1, MAX_FRAMES);
     maps.stacks.set_value_size(u32::from(max_frames) * 8)?;
     maps.more_stacks.set_value_size(u32::from(max_frames) * 8)?;
+    if !is_named {
+        maps.more_stacks.set_max_entries(MANY_STACKS)?;
+    }
     let Some(constants) = maps.rodata_data.as_deref_mut() else { return Ok(()) };
     (constants.watch, constants.watched_uid) = match setup.whom {
         Whom::All => (WATCH_ALL, 0),
