@@ -1,26 +1,38 @@
-//! `bench off-cpu`: what it costs a switch of tasks to be measured, against the newest perf's record of each.
+//! `bench off-cpu`: what it costs a switch of tasks to be measured, against perf's records of each switch.
 //!
-//! `cargo xtask bench off-cpu [RUNS]`, as root. Two processes on one CPU hand a byte to and fro, as fast as
-//! they can (`perf bench sched pipe`), and each handing over is two switches: bare, with time off the CPU
-//! recorded by us, and with each switch recorded by perf. What counts is the CPU time of the two, since what
-//! is hooked into a switch is theirs; and how much there is to write. What runs in the kernel is the same
-//! whatever the recorder was built for.
+//! `cargo xtask bench off-cpu [RUNS]`, as root. On each CPU two processes hand a byte to and fro as fast
+//! as they can (`perf bench sched pipe`), and each handing over is two switches: bare, with time off the
+//! CPU recorded by us, and with each switch recorded by the newest perf and by the installed one. Two
+//! figures count: how many switches there are in a second, which what the recorder itself does on these
+//! CPUs lowers too, and the CPU time of a switch, which is of the tasks alone. What runs in the kernel is
+//! the same whatever our recorder was built for.
 
 use std::fs;
 use std::path::Path;
+use std::path::PathBuf;
+use std::thread;
 
 use crate::peer;
 use crate::shell::Failure;
 use crate::shell::Shell;
 
-use super::middle;
+use super::Cost;
+use super::median;
 use super::n_runs;
+use super::parse;
 use super::ratio;
 
-/// How often the byte is handed over.
-const N_HANDINGS: u64 = 100_000;
+/// How often each pair hands its byte over and back.
+const N_HANDINGS: u64 = 200_000;
 
-/// Times each way in turns, and prints the cost of a switch.
+/// Whoever looks on, by which options.
+struct Way {
+    what: String,
+    program: Option<PathBuf>,
+    options: Vec<&'static str>,
+}
+
+/// Times each way in turns, and prints the rate and the cost of switches.
 pub(super) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     let n_runs = n_runs(args.first())?;
     let Some(peer) = peer::found(shell) else {
@@ -32,69 +44,73 @@ pub(super) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     let cannot = |error| Failure::new(format!("cannot use `{}`: {error}", folder.display()));
     fs::create_dir_all(&folder).map_err(cannot)?;
     let data = folder.join("switches.data");
-    let off_cpu = ["record", "-q", "--off-cpu", "-e", "dummy"];
-    let tracepoint = ["record", "-q", "-e", "sched:sched_switch", "-g"];
-    let ways: [(&str, Option<(&Path, Vec<&str>)>); 6] = [
-        ("bare", None),
-        ("record --off-cpu", Some((&ours, off_cpu.to_vec()))),
-        (
-            "record --off-cpu --user-callchains",
-            Some((&ours, [&off_cpu[..], &["--user-callchains"]].concat())),
-        ),
-        ("record --off-cpu -a", Some((&ours, [&off_cpu[..], &["-a"]].concat()))),
-        ("perf record -e sched:sched_switch -g", Some((&peer, tracepoint.to_vec()))),
-        (
-            "perf record -e sched:sched_switch -g -a",
-            Some((&peer, [&tracepoint[..], &["-a"]].concat())),
-        ),
-    ];
-    let mut times = vec![Vec::new(); ways.len()];
-    let mut sizes = vec![Vec::new(); ways.len()];
-    let workload = format!(
-        "taskset -c 1 '{}' bench sched pipe -l {N_HANDINGS} >/dev/null; times",
-        peer.display()
-    );
+    let n_cpus = thread::available_parallelism().map_or(1, |it| it.get() as u64);
+    let workload = workload(&peer, n_cpus);
+    let ways = ways(&ours, &peer);
+    let mut costs = vec![Vec::new(); ways.len()];
+    let mut sizes = vec![0; ways.len()];
     for _ in 0..n_runs {
-        for (((_, recorder), times), sizes) in ways.iter().zip(&mut times).zip(&mut sizes) {
-            let mut command = match recorder {
-                Some((program, options)) => {
-                    let mut command = shell.command(program);
-                    command.args(options).arg("-o").arg(&data).args(["--", "sh"]);
-                    command
-                }
-                None => shell.command("sh"),
-            };
-            let said = shell.output(command.args(["-c", &workload]))?;
-            let time = parse(&said).ok_or_else(|| Failure::new(format!("no time in\n{said}")))?;
-            times.push(time);
-            let size = fs::metadata(&data).map_or(0, |it| it.len());
-            sizes.push(if recorder.is_some() { size } else { 0 });
+        for ((way, costs), size) in ways.iter().zip(&mut costs).zip(&mut sizes) {
+            costs.push(cost(shell, way, &workload, &data)?);
+            *size = way.program.as_ref().and(fs::metadata(&data).ok()).map_or(0, |it| it.len());
         }
     }
-    let times: Vec<u64> = times.into_iter().map(|it| middle(it.into_iter())).collect();
-    let bare = times.first().copied().unwrap_or_default();
-    for (((what, _), us), sizes) in ways.iter().zip(&times).zip(sizes) {
-        // Of so many handings over, of two switches each.
-        let ns = us * 1000 / (2 * N_HANDINGS);
-        let kib = middle(sizes.into_iter()) / 1024;
-        let to_bare = ratio(*us, bare);
-        println!("{what:<42} {ns:>6} ns a switch, {to_bare:.2} of bare, {kib:>6} KiB");
+    let costs: Vec<Cost> = costs.iter().map(|it| median(it)).collect();
+    let n_switches = n_cpus * N_HANDINGS * 2;
+    let bare = costs.first().map_or(1, |it| it.wall_ms);
+    for ((way, cost), size) in ways.iter().zip(&costs).zip(sizes) {
+        println!(
+            "{:<52} {:>7} switches a second, {:.2} of bare; {:>5} ns of CPU each, {:>6} KiB",
+            way.what,
+            n_switches * 1000 / cost.wall_ms.max(1),
+            ratio(bare, cost.wall_ms),
+            cost.cpu_ms * 1_000_000 / n_switches,
+            size / 1024
+        );
     }
     fs::remove_file(&data).map_err(cannot)
 }
 
-/// The CPU time of all children in the second line of what `times` prints, in microseconds:
-/// `0m0.110000s 0m0.470000s`.
-fn parse(said: &str) -> Option<u64> {
-    let (user, system) = said.lines().nth(1)?.split_once(' ')?;
-    let time = |text: &str| -> Option<u64> {
-        let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
-        let (seconds, rest) = seconds.split_once('.')?;
-        let micros: u64 = format!("{rest:0<6}").get(..6)?.parse().ok()?;
-        let (minutes, seconds): (u64, u64) = (minutes.parse().ok()?, seconds.parse().ok()?);
-        Some((minutes * 60 + seconds) * 1_000_000 + micros)
+/// The first one is bare.
+fn ways(ours: &Path, peer: &Path) -> Vec<Way> {
+    let mut ways = vec![Way { what: "bare".to_owned(), program: None, options: Vec::new() }];
+    let mut way = |name: &str, program: &Path, options: &[&'static str]| {
+        let what = format!("{name} record {}", options.join(" "));
+        ways.push(Way { what, program: Some(program.to_owned()), options: options.to_vec() });
     };
-    Some(time(user)? + time(system)?)
+    way("bpfperf", ours, &["-e", "dummy", "--off-cpu"]);
+    way("bpfperf", ours, &["-e", "dummy", "--off-cpu", "--user-callchains"]);
+    way("bpfperf", ours, &["-e", "dummy", "--off-cpu", "-a"]);
+    let installed = Path::new("/usr/bin/perf");
+    for (name, perf) in [("newest perf", peer), ("installed perf", installed)] {
+        if perf.is_file() {
+            way(name, perf, &["-e", "sched:sched_switch", "-g", "-a"]);
+        }
+    }
+    ways
+}
+
+/// A script in which a pair on each CPU hands over its byte so many times.
+fn workload(perf: &Path, n_cpus: u64) -> String {
+    let perf = perf.display();
+    let pair = |cpu| format!("taskset -c {cpu} '{perf}' bench sched pipe -l {N_HANDINGS} & ");
+    (0..n_cpus).map(pair).collect::<String>() + "wait"
+}
+
+/// What the workload takes, without whoever looks on.
+fn cost(shell: &Shell, way: &Way, workload: &str, data: &Path) -> Result<Cost, Failure> {
+    let us = std::env::current_exe();
+    let us = us.map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
+    let mut command = match &way.program {
+        Some(program) => {
+            let mut command = shell.command(program);
+            command.args(["record", "-q", "-o"]).arg(data).args(&way.options).arg("--").arg(us);
+            command
+        }
+        None => shell.command(us),
+    };
+    let line = shell.output(command.args(["measure", "sh", "-c", workload]))?;
+    parse(&line).ok_or_else(|| Failure::new(format!("`measure` printed `{}`", line.trim_end())))
 }
 
 #[cfg(test)]
@@ -102,9 +118,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_is_that_of_the_children() {
-        let said = "0m0.001000s 0m0.002000s\n0m0.110000s 1m0.47s\n";
-        assert_eq!(parse(said), Some(60_580_000));
-        assert_eq!(parse("0m0.001000s 0m0.002000s\n"), None);
+    fn each_cpu_has_its_pair() {
+        let want = "taskset -c 0 '/p' bench sched pipe -l 200000 & \
+                    taskset -c 1 '/p' bench sched pipe -l 200000 & wait";
+        assert_eq!(workload(Path::new("/p"), 2), want);
     }
 }
