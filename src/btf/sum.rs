@@ -74,7 +74,8 @@ impl Btf {
                 // An array of characters is a text.
                 let is_text =
                     self.strip(element).is_some_and(|it| self.name(it.0) == Some(b"char"));
-                let len = self.len_of(element).filter(|_| !is_text)?;
+                // Nothing to add, however often it is there.
+                let len = self.len_of(element).filter(|len| !is_text && *len != 0)?;
                 for idx in 0..usize::try_from(count).ok()? {
                     let offset = idx.checked_mul(len)?;
                     self.numbers(element, at.checked_add(offset)?, depth, numbers)?;
@@ -100,6 +101,8 @@ mod tests {
             let long = btf.int("unsigned long long", 8, 0, 64);
             let bytes = btf.array(byte, 2);
             let id = btf.structure("counts", 16, &[("n", long, 0), ("bytes", bytes, 64)]);
+            let nothing = btf.structure("nothing", 0, &[]);
+            let nothings = btf.array(nothing, u32::MAX);
             let btf = btf.build();
             let value = |n: u64, bytes: [u8; 2]| {
                 let n = if order == ByteOrder::Little { n.to_le_bytes() } else { n.to_be_bytes() };
@@ -108,6 +111,7 @@ mod tests {
             let values = [value(u64::from(u32::MAX), [250, 1]), value(1, [7, 2])];
             assert_eq!(btf.sum(id, &values), Some(value(1 << 32, [1, 3])), "{order:?}");
             assert_eq!(btf.sum(id, &[vec![0; 9]]), None);
+            assert_eq!(btf.sum(nothings, &[Vec::new()]), None);
         }
     }
 

@@ -130,6 +130,11 @@ pub(super) fn on_object(error: &objects::Error) -> Option<String> {
         objects::Error::Verifier { log, .. } if log.n_hidden() != 0 => {
             Some(format!("`-v` shows all {} lines of the verifier's log", log.lines.len()))
         }
+        objects::Error::Load(log) if log.has("kernel BTF type ID") => Some(
+            "this kernel has no event or function of that name; `bpfperf list` tells its \
+             tracepoints"
+                .to_owned(),
+        ),
         objects::Error::Untyped { .. } => Some("compile it with `-g`".to_owned()),
         objects::Error::Attach { section, .. } => {
             on_hook(section, Path::new("/sys/bus/event_source/devices/kprobe").exists())

@@ -138,7 +138,7 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     if let Some(off_cpu) = &mut off_cpu {
         off_cpu.wire(&opened)?;
     }
-    let sample_filters = SampleFilters::load(&opened)?;
+    let sample_filters = SampleFilters::load(&opened, &mut notes)?;
     let triggers = Triggers::open(config, &request)?;
     let samples_kernel = opened.iter().filter(|it| it.role.samples()).any(is_in_kernel);
     let groups = describe::groups(&opened);

@@ -68,6 +68,11 @@ pub enum Note {
         /// The program.
         program: String,
     },
+    /// What the filter of a probe drops is not counted.
+    FilterUncounted {
+        /// The event.
+        event: String,
+    },
     /// Programs could not be attached again.
     NotAttached {
         /// Why not.
@@ -192,6 +197,9 @@ impl fmt::Display for Note {
                 "`{program}` runs at each hit for each task and CPU that is watched; what it counts \
                  is as many times too much"
             ),
+            Self::FilterUncounted { event } => {
+                write!(f, "what the filter of `{event}` drops is not counted, since it is a probe")
+            }
             Self::NotAttached { why } => {
                 write!(f, "programs do not run any more, and their samples are missing: {why}")
             }

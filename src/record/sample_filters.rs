@@ -17,6 +17,7 @@ use crate::sys::bpf_load::ProgramKind;
 use crate::sys::perf_event::EventFd;
 
 use super::Error;
+use super::note::Note;
 use super::open::Opened;
 
 /// The programs that filter the samples of a recording, in the kernel as long as their events.
@@ -38,7 +39,7 @@ struct OfEvent {
 
 impl SampleFilters {
     /// Loads the filters of `opened` and sets them.
-    pub(super) fn load(opened: &[Opened<EventFd>]) -> Result<Self, Error> {
+    pub(super) fn load(opened: &[Opened<EventFd>], notes: &mut Vec<Note>) -> Result<Self, Error> {
         let mut all = Self::default();
         let mut loader = None;
         for (at, event) in opened.iter().enumerate() {
@@ -51,6 +52,9 @@ impl SampleFilters {
             let loader =
                 loader.get_or_insert_with(|| Loader::look(all.tables.clone().unwrap_or_default()));
             let kind = if event.is_probe { ProgramKind::Kprobe } else { ProgramKind::PerfEvent };
+            if event.is_probe {
+                notes.push(Note::FilterUncounted { event: event.name.clone() });
+            }
             let filter = loader.load(&expr, event.attr.sample_type, kind).map_err(failed)?;
             for (_, fd) in &event.instances {
                 fd.set_program(filter.as_fd()).map_err(|Refused { errno, .. }| {

@@ -129,6 +129,11 @@ impl Log {
         })
     }
 
+    /// Whether a line has `text`.
+    pub fn has(&self, text: &str) -> bool {
+        self.lines.iter().any(|it| it.contains(text))
+    }
+
     /// How many lines are not shown.
     pub fn n_hidden(&self) -> usize {
         self.lines.len().saturating_sub(SHOWN)

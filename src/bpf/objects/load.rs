@@ -75,6 +75,15 @@ pub enum OutputKind {
     RingBuf,
 }
 
+/// Whether programs of probes have gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gates {
+    /// They have.
+    Set,
+    /// The kernel has nothing that a gate could ask.
+    Open,
+}
+
 /// How large a ring buffer is whose size was left open, in bytes.
 const RING_BUF_LEN: u32 = 1 << 20;
 
@@ -90,6 +99,25 @@ impl Object {
         programs: &[String],
         settings: &[Setting],
     ) -> Result<Self, Error> {
+        let loaded = Self::load_as(path, bytes, programs, settings, Gates::Set);
+        match loaded {
+            // A kernel before 5.15 has no cookies.
+            Err(Error::Verifier { log, .. })
+                if log.has("attach_cookie#174") || log.has("unknown#174") =>
+            {
+                Self::load_as(path, bytes, programs, settings, Gates::Open)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_as(
+        path: &Path,
+        bytes: &[u8],
+        programs: &[String],
+        settings: &[Setting],
+        gates: Gates,
+    ) -> Result<Self, Error> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let name = name.strip_suffix(".bpf").unwrap_or(&name);
         let (mut object, btf) = file::open(name, bytes)?;
@@ -97,7 +125,7 @@ impl Object {
             let is_wanted = programs.iter().any(|it| program.name() == it.as_str());
             program.set_autoload(is_wanted);
         }
-        let verdicts = count_verdicts(&mut object);
+        let verdicts = count_verdicts(&mut object, gates);
         settings::set_variables(&mut object, btf.as_ref(), settings)?;
         let outputs = fit_outputs(&mut object, btf.as_ref());
         let sections: Vec<_> = object
@@ -212,7 +240,7 @@ pub fn program_id(program: BorrowedFd<'_>) -> Option<u32> {
 }
 
 /// Has each program that decides of samples, and is to be loaded, count those that it takes away.
-fn count_verdicts(object: &mut OpenObject) -> Vec<Verdict> {
+fn count_verdicts(object: &mut OpenObject, gates: Gates) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for mut program in object.progs_mut() {
         let decides = matches!(
@@ -226,7 +254,8 @@ fn count_verdicts(object: &mut OpenObject) -> Vec<Verdict> {
         let count = if can_drop { count_zeros(&mut program) } else { None };
         // Last, so that what the gate returns is not counted.
         let gated = gate::gated(program.insns());
-        let gated = gated.filter(|_| program.prog_type() == ProgramType::Kprobe);
+        let is_probe = program.prog_type() == ProgramType::Kprobe;
+        let gated = gated.filter(|_| is_probe && gates == Gates::Set);
         let is_gated = gated.is_some_and(|it| bpf::set_instructions(&mut program, &it).is_ok());
         let program = program.name().to_string_lossy().into_owned();
         verdicts.push(Verdict { program, can_drop, count, is_gated });
