@@ -7,6 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
+use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -68,7 +70,7 @@ impl ObjectFiles {
     fn bytes(&self, path: &str) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
         let file = Path::new(path);
         if file.extension().is_none_or(|it| it != "c") {
-            return Ok(fs::read(file).map_err(objects::Error::Read)?);
+            return Ok(read(file).map_err(objects::Error::Read)?);
         }
         let compiled = source::compile(file, &self.options);
         let messages = match &compiled {
@@ -78,6 +80,20 @@ impl ObjectFiles {
         };
         self.said.borrow_mut().push_str(messages);
         Ok(compiled?.object)
+    }
+}
+
+/// The longest object file, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// What is in the file, which may have no end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|it| it <= LONGEST) {
+        Ok(bytes)
+    } else {
+        Err(io::ErrorKind::FileTooLarge.into())
     }
 }
 
@@ -396,5 +412,16 @@ fn refusal(errno: Errno) -> String {
         Errno::EACCES => "it reads more than this tracepoint has".to_owned(),
         Errno::EPROTO => "it walks the stack of precise samples, which takes `-g`".to_owned(),
         errno => format!("{errno}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }
 }

@@ -14,6 +14,7 @@ pub mod btf_dump;
 pub mod clock;
 pub mod descriptor;
 pub mod kernfs;
+pub mod libbpf_messages;
 pub mod map;
 pub mod message_ring;
 pub mod perf_event;

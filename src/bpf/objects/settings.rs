@@ -94,6 +94,10 @@ pub(super) fn set_map(
             return Err(bad("set by key, as `map:NAME.value[0]`, since it is no array".to_owned()));
         }
     };
+    // Some maps make room for a new key for ever.
+    if !is_array && u64::from(map.max_entries()) < n_keys(keys) {
+        return Err(bad(format!("a map of {} keys at the most", map.max_entries())));
+    }
     let key_len = usize::try_from(map.key_size()).unwrap_or(usize::MAX);
     for key in keys.iter().cloned().flatten() {
         if is_array && !all.contains(&key) {
@@ -115,4 +119,21 @@ pub(super) fn set_map(
         done.map_err(|source| Error::Update { map: name.clone(), key, source })?;
     }
     Ok(())
+}
+
+/// How many keys these are.
+fn n_keys(keys: &[RangeInclusive<u64>]) -> u64 {
+    let len = |it: &RangeInclusive<u64>| (it.end() - it.start()).saturating_add(1);
+    keys.iter().map(len).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_counted_however_many() {
+        assert_eq!(n_keys(&[3..=3, 4..=7]), 5);
+        assert_eq!(n_keys(&[0..=u64::MAX, 1..=1]), u64::MAX);
+    }
 }
