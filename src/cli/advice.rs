@@ -70,7 +70,16 @@ pub(super) fn on_events(error: &events::Error, means: Means) -> Option<String> {
     if let Some(nearest) = error.nearest() {
         return Some(format!("the nearest name is `{nearest}`"));
     }
+    let is_object = |event: &str| event.ends_with(".o") || event.ends_with(".c");
     match error {
+        events::Error::UnknownTerm { term, event, .. } if is_object(event) => {
+            Some(format!("a variable of a program is set by `vars.{term}=VALUE`"))
+        }
+        events::Error::NoPrograms { .. } => Some(
+            "a program is a function in a section that says where it runs, as \
+             `SEC(\"raw_tp/sys_enter\")`"
+                .to_owned(),
+        ),
         events::Error::Tracepoint { source, .. } if is_denied(source) => {
             Some("tracefs is for root alone on this machine; run as root".to_owned())
         }

@@ -195,7 +195,7 @@ impl fmt::Display for Note {
             Self::RunsManyTimes { program } => write!(
                 f,
                 "`{program}` runs at each hit for each task and CPU that is watched; what it counts \
-                 is as many times too much"
+                 and hands over comes as many times; with `--per-thread` it runs once"
             ),
             Self::FilterUncounted { event } => {
                 write!(f, "what the filter of `{event}` drops is not counted, since it is a probe")

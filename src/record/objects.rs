@@ -317,6 +317,15 @@ impl Objects {
         Ok(())
     }
 
+    /// How many samples the program of `event` dropped; `None` if nobody counted, or it ran more
+    /// often than there were hits.
+    fn n_dropped(&self, of: &OfObject, event: &Opened<EventFd>) -> Option<u64> {
+        let object = self.find(of)?;
+        let is_probe = matches!(of.program, Some(Section::Probe { .. }));
+        let is_many = is_probe && !object.is_gated(&event.name) && 1 < event.instances.len();
+        if is_many { None } else { object.n_dropped(&event.name) }
+    }
+
     /// What the programs did to the samples of their events.
     pub(super) fn verdicts(&self, opened: &[Opened<EventFd>]) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
@@ -333,7 +342,7 @@ impl Objects {
                 id: id.unwrap_or(0),
                 tracepoint: is_shared.then(|| event.tracepoint()),
                 can_drop: object.can_drop(&event.name),
-                n_dropped: object.n_dropped(&event.name),
+                n_dropped: self.n_dropped(of, event),
             });
         }
         verdicts
@@ -348,7 +357,7 @@ impl Objects {
             if of.program.as_ref().map(Section::hook) != Some(Hook::Event) {
                 continue;
             }
-            let n_dropped = self.find(of).and_then(|it| it.n_dropped(&event.name)).unwrap_or(0);
+            let n_dropped = self.n_dropped(of, event).unwrap_or(0);
             let n_told = self.n_told.insert(at, n_dropped).unwrap_or(0);
             dropped.push((at, n_dropped.saturating_sub(n_told)));
         }

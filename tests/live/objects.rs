@@ -216,6 +216,19 @@ int main(void)
 }
 
 #[test]
+fn a_program_that_begins_with_its_count_counts_each_hit_once() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let stage = Stage::new();
+    let at = format!("-DUPROBE_AT=\"{}:call\"", stage.path("work").display());
+    object_with("counted", &[&at], stage.dir.path());
+    let (_, said, pids) = stage.record_two("counted.bpf.o", &["-a", "--print-values"]);
+    assert_eq!(pids.len(), 1300);
+    assert!(said.contains("  n_hits = 1300\n"), "{said}");
+}
+
+#[test]
 fn programs_run_only_while_there_is_sampling() {
     if !may_run(&[Need::Root]) {
         return;
@@ -433,7 +446,13 @@ fn what_cannot_be_an_event_is_told_with_a_way_out() {
             "",
         ),
     );
-    refused(dir, "no_programs.bpf.o", "error: `no_programs.bpf.o` has no BPF programs");
+    refused(
+        dir,
+        "no_programs.bpf.o",
+        "error: `no_programs.bpf.o` has no BPF programs\n\
+         hint: a program is a function in a section that says where it runs, as \
+         `SEC(\"raw_tp/sys_enter\")`",
+    );
     let said = |args: &[&str]| {
         let mut record = bpfperf();
         record.current_dir(dir).args(["record", "-o", "no.data"]).args(args).arg("true");

@@ -25,6 +25,8 @@
 //! Source: `create_local_trace_uprobe()` and `__uprobe_perf_func()` in
 //! `kernel/trace/trace_uprobe.c`.
 
+use std::collections::BTreeSet;
+
 use super::verdicts::CALL;
 use super::verdicts::EXIT;
 use super::verdicts::Instruction;
@@ -56,35 +58,77 @@ pub fn cookie(cpu: Option<Cpu>, task: Option<Tid>) -> u64 {
 }
 
 /// `program` with a gate; `None` where it has no place for one.
+///
+/// Where the program puts something into `r1` before, in the place of the context, that goes into a
+/// register that is free until then, and to its own behind the gate.
 pub(super) fn gated(program: &[Instruction]) -> Option<Vec<Instruction>> {
+    let mut program = program.to_vec();
+    let jumped_to: BTreeSet<usize> = targets(&program).collect();
     // What holds something: the context at first.
     let mut in_use = vec![1_u8];
+    let mut instead: Option<u8> = None;
     let mut at = 0;
     loop {
-        let it = program.get(at)?;
-        if at != 0 && targets(program).any(|target| target == at) {
+        let it = program.get_mut(at)?;
+        if jumped_to.contains(&at) {
             return None;
         }
+        if can_move(it) {
+            return gate_at(&program, at, &in_use, instead);
+        }
+        // Loads of memory and of constants, and arithmetic.
         let class = it.code & 7;
-        let is_moved = it.code == MOVE_REGISTER || (it.code == CALL && it.src_reg() == 0);
-        if is_moved && !targets(program).any(|target| target == at) {
-            return gate_at(program, at, &in_use);
-        }
-        // Loads of memory and of constants, and arithmetic; but the context is needed.
-        let is_plain = it.code == LOAD_WIDE || matches!(class, 0x01 | 0x04 | 0x07);
-        if !is_plain || it.dst_reg() == 1 {
+        let is_wide = it.code == LOAD_WIDE;
+        if !is_wide && !matches!(class, 0x01 | 0x04 | 0x07) {
             return None;
+        }
+        let reads_source = class == 0x01 || (!is_wide && it.code & 0x08 != 0 && class != 0x00);
+        if let Some(instead) = instead {
+            if it.dst_reg() == instead {
+                return None;
+            }
+            if reads_source && it.src_reg() == 1 {
+                it.set_src_reg(instead);
+            }
+            if it.dst_reg() == 1 {
+                it.set_dst_reg(instead);
+            }
+        } else if it.dst_reg() == 1 {
+            // Arithmetic on the context itself would read what is not there yet.
+            if !is_wide && class != 0x01 && it.code & 0xf0 != 0xb0 {
+                return None;
+            }
+            let free = (6..=9).rev().find(|it| !in_use.contains(it))?;
+            it.set_dst_reg(free);
+            instead = Some(free);
         }
         if !in_use.contains(&it.dst_reg()) {
             in_use.push(it.dst_reg());
         }
-        at += if it.code == LOAD_WIDE { 2 } else { 1 };
+        at += if is_wide { 2 } else { 1 };
     }
 }
 
-fn gate_at(program: &[Instruction], at: usize, in_use: &[u8]) -> Option<Vec<Instruction>> {
-    // Who may change in a call, and who does not.
-    let lost: Vec<u8> = (0..=5).filter(|it| in_use.contains(it)).collect();
+/// Whether an instruction is the same in another place, and none that the loader looks for: moves
+/// between registers, calls of helpers, stores to the stack, and atomic operations.
+fn can_move(it: &Instruction) -> bool {
+    let is_store = matches!(it.code & 7, 0x02 | 0x03);
+    it.code == MOVE_REGISTER
+        || (it.code == CALL && it.src_reg() == 0)
+        || (is_store && it.dst_reg() == 10)
+        || matches!(it.code, 0xc3 | 0xdb)
+}
+
+fn gate_at(
+    program: &[Instruction],
+    at: usize,
+    in_use: &[u8],
+    instead: Option<u8>,
+) -> Option<Vec<Instruction>> {
+    // Who may change in a call, and who does not; the context is not asked for any more where
+    // something has taken its place.
+    let is_lost = |it: &u8| in_use.contains(it) && (*it != 1 || instead.is_none());
+    let lost: Vec<u8> = (0..=5).filter(is_lost).collect();
     let mut free = (6..=9).filter(|it| !in_use.contains(it));
     let cookie = free.next()?;
     let kept: Option<Vec<(u8, u8)>> = lost.iter().map(|it| Some((*it, free.next()?))).collect();
@@ -116,6 +160,7 @@ fn gate_at(program: &[Instruction], at: usize, in_use: &[u8]) -> Option<Vec<Inst
         instruction(EXIT, (0, 0), 0, 0),
     ]);
     gated.extend(kept.iter().map(|it| instruction(MOVE_REGISTER, (it.0, it.1), 0, 0)));
+    gated.extend(instead.map(|it| instruction(MOVE_REGISTER, (1, it), 0, 0)));
     gated.push(moved);
     let back = jump(gated.len(), at + 1)?;
     gated.push(back);
@@ -181,16 +226,56 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_the_place_of_the_context_waits_behind_the_gate() {
+        // r1 = &count; r2 = 1; lock *(u64 *)(r1 + 0) += r2
+        let program = [
+            instruction(LOAD_WIDE, (1, 0), 0, 0),
+            instruction(0, (0, 0), 0, 0),
+            instruction(0xb7, (2, 0), 0, 1),
+            instruction(0xdb, (1, 2), 0, 0),
+            exit(),
+        ];
+        let gated = text(&gated(&program).unwrap());
+        assert_eq!(
+            gated[..7],
+            [
+                (0x18, 9, 0, 0, 0),
+                (0, 0, 0, 0, 0),
+                (0xb7, 2, 0, 0, 1),
+                (0x05, 0, 0, 1, 0),
+                (0x95, 0, 0, 0, 0),
+                (0xbf, 7, 2, 0, 0),
+                (0x85, 0, 0, 0, 174),
+            ]
+        );
+        assert_eq!(
+            gated[gated.len() - 4..],
+            [(0xbf, 2, 7, 0, 0), (0xbf, 1, 9, 0, 0), (0xdb, 1, 2, 0, 0), (0x05, 0, 0, -21, 0)]
+        );
+        // r1 = *(u64 *)(r1 + 112); r1 >>= 32; *(u64 *)(r10 - 8) = r1
+        let program = [
+            load(1),
+            instruction(SHIFT_RIGHT, (1, 0), 0, 32),
+            instruction(0x7b, (10, 1), -8, 0),
+            exit(),
+        ];
+        let gated = text(&super::gated(&program).unwrap());
+        assert_eq!(gated[..2], [(0x79, 9, 1, 112, 0), (0x77, 9, 0, 0, 32)]);
+    }
+
+    #[test]
     fn a_program_without_a_place_for_it_has_none() {
-        let store = instruction(0x7b, (10, 1), -8, 0);
+        let store = instruction(0x7b, (2, 1), -8, 0);
+        let added = instruction(ADD, (1, 0), 0, 8);
         let branch = instruction(0x15, (1, 0), 1, 0);
         let call_of_own = instruction(CALL, (0, 1), 0, 4);
         let full = [load(0), load(2), load(3), load(4), instruction(CALL, (0, 0), 0, 14), exit()];
-        let programs: [&[Instruction]; 7] = [
+        let programs: [&[Instruction]; 8] = [
             &[],
             &[load(1), exit()],
             &[exit()],
             &[store, exit()],
+            &[added, instruction(CALL, (0, 0), 0, 14), exit()],
             &[branch, exit()],
             &[call_of_own, exit()],
             &full,

@@ -18,6 +18,8 @@
 //! Source: `Documentation/bpf/standardization/instruction-set.rst`; `bpf_prog_run()` in
 //! `include/linux/filter.h` for the 32 bits of a verdict.
 
+use std::collections::BTreeSet;
+
 use libbpf_rs::libbpf_sys as raw;
 
 /// One instruction, less the type that generated code has for it.
@@ -94,13 +96,14 @@ pub(super) fn targets(program: &[Instruction]) -> impl Iterator<Item = usize> {
 /// Whether `program` may return 0: it does not where each `exit` follows another constant,
 /// nothing jumps between the two, and no other program ends in its stead.
 pub(super) fn can_be_zero(program: &[Instruction]) -> bool {
+    let jumped_to: BTreeSet<usize> = targets(program).collect();
     program.iter().copied().any(is_tail_call)
         || program.iter().enumerate().filter(|(_, it)| it.code == EXIT).any(|(at, _)| {
             let before = at.checked_sub(1).and_then(|at| program.get(at));
             let is_constant = before.is_some_and(|it| {
                 matches!(it.code, MOVE | MOVE32) && it.dst_reg() == 0 && it.imm != 0
             });
-            !is_constant || targets(program).any(|it| it == at)
+            !is_constant || jumped_to.contains(&at)
         })
 }
 
