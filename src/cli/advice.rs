@@ -70,7 +70,7 @@ pub(super) fn on_events(error: &events::Error, means: Means) -> Option<String> {
     if let Some(nearest) = error.nearest() {
         return Some(format!("the nearest name is `{nearest}`"));
     }
-    let is_object = |event: &str| event.ends_with(".o") || event.ends_with(".c");
+    let is_object = |event: &str| matches!(event.rsplit('.').next(), Some("o" | "c"));
     match error {
         events::Error::UnknownTerm { term, event, .. } if is_object(event) => {
             Some(format!("a variable of a program is set by `vars.{term}=VALUE`"))

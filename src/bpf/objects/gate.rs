@@ -73,7 +73,7 @@ pub(super) fn gated(program: &[Instruction]) -> Option<Vec<Instruction>> {
         if jumped_to.contains(&at) {
             return None;
         }
-        if can_move(it) {
+        if can_move(*it) {
             return gate_at(&program, at, &in_use, instead);
         }
         // Loads of memory and of constants, and arithmetic.
@@ -111,7 +111,7 @@ pub(super) fn gated(program: &[Instruction]) -> Option<Vec<Instruction>> {
 
 /// Whether an instruction is the same in another place, and none that the loader looks for: moves
 /// between registers, calls of helpers, stores to the stack, and atomic operations.
-fn can_move(it: &Instruction) -> bool {
+fn can_move(it: Instruction) -> bool {
     let is_store = matches!(it.code & 7, 0x02 | 0x03);
     it.code == MOVE_REGISTER
         || (it.code == CALL && it.src_reg() == 0)
