@@ -199,11 +199,13 @@ struct Checks<'a> {
 fn give_filter(event: &mut Event, text: &str, checks: Checks<'_>) -> Result<(), Failure> {
     let refused =
         |why: &str| Failure::new(format!("cannot filter `{}`", event.name)).cause(why.to_owned());
-    if event.object.is_some() {
-        return Err(refused("it has a BPF program that decides already"));
-    }
     if events::is_bpf_output(&event.attr) {
-        return Err(refused("what BPF programs send passes no filter"));
+        let failure = refused("what BPF programs send passes no filter");
+        return Err(failure.hint("let the program send only what is wanted"));
+    }
+    if event.object.is_some() {
+        let failure = refused("its BPF program decides what is kept");
+        return Err(failure.hint("let that program decide, or set it up by `vars.NAME=VALUE`"));
     }
     let samples = sample_filter::parse(text, checks.cgroup_id);
     if event.attr.kind != events::KIND_TRACEPOINT {
