@@ -479,7 +479,8 @@ mod tests {
         );
         assert_eq!(
             parsed(&["-e", "bpf-output", "--filter", "uid == 1"]).unwrap_err(),
-            "error: cannot filter `bpf-output`\n  because: what BPF programs send passes no filter"
+            "error: cannot filter `bpf-output`\n  because: what BPF programs send passes no filter\n\
+             hint: let the program send only what is wanted"
         );
     }
 
