@@ -4,6 +4,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::host::files::Disk;
 use crate::host::files::vdso;
@@ -16,6 +17,7 @@ use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Files;
 use crate::symbols::Kallsyms;
+use crate::symbols::ModuleFile;
 use crate::symbols::PerfMap;
 use crate::symbols::build_id_from_notes;
 use crate::units::BuildId;
@@ -55,20 +57,20 @@ impl ThisMachine {
 }
 
 impl Sources for ThisMachine {
-    fn elf(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
-        ElfModule::load(&Disk, path, build_id, self.cache.as_deref())
+    fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
+        ElfModule::load(&Disk, file, self.cache.as_deref())
     }
 
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
         ElfModule::parse(&recorded_vdso(build_id)?, None).ok()
     }
 
-    fn elf_code(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
-        ElfCode::load(&Disk, path, build_id, self.cache.as_deref())
+    fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
+        ElfCode::load(&Disk, file, self.cache.as_deref())
     }
 
     fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
-        ElfCode::parse(Box::new(recorded_vdso(build_id)?), None).ok()
+        ElfCode::parse(Arc::new(recorded_vdso(build_id)?), None).ok()
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {

@@ -109,9 +109,7 @@ impl<'a> CodeFiles<'a> {
             ModuleKind::Kernel | ModuleKind::KernelModule(_) => Err(NoCode::Kernel),
             ModuleKind::Jit { .. } => Err(NoCode::SelfMade),
             ModuleKind::Plain => Err(NoCode::NoFile),
-            ModuleKind::Elf { path, build_id } => {
-                Ok(self.names.sources().elf_code(path.as_ref(), *build_id)?)
-            }
+            ModuleKind::Elf(file) => Ok(self.names.sources().elf_code(file)?),
             ModuleKind::Vdso { build_id } => {
                 self.names.sources().vdso_code(*build_id).ok_or(NoCode::NoFile)
             }

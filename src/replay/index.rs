@@ -19,6 +19,8 @@ use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::misc;
 use crate::perfdata::private::Assembler;
+use crate::symbols::Inode;
+use crate::symbols::Mapper;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
@@ -93,6 +95,8 @@ pub struct Index {
     pub comms: Vec<Vec<u8>>,
     /// Mapped files.
     pub files: Vec<MappedFile>,
+    /// Some of the processes that mapped each of them.
+    pub mappers: Vec<Vec<Mapper>>,
     /// The build ids that stand in records or a section of their own, by path.
     pub build_ids: FxHashMap<Vec<u8>, BuildId>,
     /// Where the kernel's text begins, as recorded, and the file it is.
@@ -150,6 +154,7 @@ impl Index {
                 timeline: Timeline::default(),
                 comms: Vec::new(),
                 files: Vec::new(),
+                mappers: Vec::new(),
                 build_ids: FxHashMap::default(),
                 kernel: None,
                 release: None,
@@ -407,16 +412,22 @@ impl Pass<'_> {
         Some(match *record {
             Record::Mmap(ref mmap) => {
                 let is_data = misc & misc::MMAP_DATA != 0;
-                let file = MappedFile { path: mmap.filename.to_vec(), build_id: None };
+                let file = MappedFile { path: mmap.filename.to_vec(), build_id: None, inode: None };
                 let prot = if is_data { 0 } else { PROT_EXEC };
                 self.map(misc, mmap.pid, (mmap.addr, mmap.len, mmap.pgoff), file, prot, 0)?
             }
             Record::Mmap2(ref mmap) => {
-                let build_id = match mmap.id {
-                    MmapId::BuildId(id) => id,
-                    MmapId::Inode { .. } => None,
+                let path = mmap.filename.to_vec();
+                let file = match mmap.id {
+                    MmapId::BuildId(build_id) => MappedFile { path, build_id, inode: None },
+                    MmapId::Inode { ino: 0, .. } => {
+                        MappedFile { path, build_id: None, inode: None }
+                    }
+                    MmapId::Inode { maj, min, ino, ino_generation: generation } => {
+                        let inode = Some(Inode { maj, min, ino, generation });
+                        MappedFile { path, build_id: None, inode }
+                    }
                 };
-                let file = MappedFile { path: mmap.filename.to_vec(), build_id };
                 let place = (mmap.addr, mmap.len, mmap.pgoff);
                 self.map(misc, mmap.pid, place, file, mmap.prot, mmap.flags)?
             }
@@ -476,7 +487,10 @@ impl Pass<'_> {
             is_executable,
         };
         let end = start.0.saturating_add(len);
-
+        if !is_identity {
+            let mappers = &mut self.index.mappers[file.0 as usize];
+            note_mapper(mappers, Mapper { pid, start, end: Addr(end) });
+        }
         let pid = (!is_kernel).then_some(pid);
         Some(Fact::Map { pid, start: start.0, end, mapping })
     }
@@ -497,6 +511,7 @@ impl Pass<'_> {
         }
         let id = FileId(narrow(self.index.files.len()));
         self.index.files.push(file.clone());
+        self.index.mappers.push(Vec::new());
         self.file_ids.insert(file, id);
         id
     }
@@ -524,6 +539,21 @@ impl Pass<'_> {
         }
         self.index
     }
+}
+
+/// The most processes that are kept of those that mapped a file, half of them the first ones.
+const MAX_MAPPERS: usize = 8;
+
+/// Keeps `mapper` in the place of the last process but the first few: who mapped a file last is
+/// likely to live still, as is who mapped it first.
+fn note_mapper(mappers: &mut Vec<Mapper>, mapper: Mapper) {
+    if mappers.iter().any(|it| it.pid == mapper.pid) {
+        return;
+    }
+    if mappers.len() == MAX_MAPPERS {
+        mappers.remove(MAX_MAPPERS / 2);
+    }
+    mappers.push(mapper);
 }
 
 /// The trailer of a record, with a time only if that is one.

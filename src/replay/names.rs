@@ -1,7 +1,9 @@
 //! Frames to names: each distinct address once, each module's symbols read once.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -14,6 +16,8 @@ use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Kallsyms;
+use crate::symbols::Mapper;
+use crate::symbols::ModuleFile;
 use crate::symbols::PerfMap;
 use crate::symbols::demangle;
 use crate::units::Addr;
@@ -38,22 +42,22 @@ use super::timeline::Owner;
 
 /// Where symbol tables come from; asked at most once for each module, by any thread.
 pub trait Sources: Sync {
-    /// The symbols of the file mapped from `path`, which has `build_id` if that was recorded.
+    /// The symbols of `file`.
     ///
     /// # Errors
     ///
     /// Why there are none; its addresses stay without a name.
-    fn elf(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfModule, symbols::Error>;
+    fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error>;
 
     /// The symbols of the vDSO with `build_id` if that was recorded.
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule>;
 
-    /// The code of the file mapped from `path`, by the same rules.
+    /// The code and the sections of `file`, by the same rules.
     ///
     /// # Errors
     ///
     /// Why there is none; its functions are not shown.
-    fn elf_code(&self, path: &Path, build_id: Option<BuildId>) -> Result<ElfCode, symbols::Error>;
+    fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error>;
 
     /// The code of the vDSO with `build_id` if that was recorded.
     fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode>;
@@ -112,10 +116,7 @@ struct Module {
 pub(super) enum ModuleKind {
     Kernel,
     KernelModule(String),
-    Elf {
-        path: String,
-        build_id: Option<BuildId>,
-    },
+    Elf(ModuleFile),
     Vdso {
         build_id: Option<BuildId>,
     },
@@ -184,7 +185,9 @@ impl<'a> Names<'a> {
             let id = *ids.entry(key).or_insert_with(|| {
                 let file = &index.files[mapping.file.0 as usize];
                 let recorded = index.build_ids.get(&file.path).copied();
-                modules.push(Module::new(file, mapping, recorded));
+                let mappers = index.mappers.get(mapping.file.0 as usize);
+                let mappers = mappers.map(Vec::as_slice).unwrap_or_default();
+                modules.push(Module::new(file, mapping, recorded, mappers));
                 narrow(modules.len() - 1)
             });
             module_of.push(id);
@@ -278,7 +281,7 @@ impl<'a> Names<'a> {
             ModuleKind::Kernel => self.symbol_of_kernel(ip, None),
             ModuleKind::KernelModule(name) => self.symbol_of_kernel(ip, Some(name)),
             ModuleKind::Plain => None,
-            ModuleKind::Elf { .. } | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
+            ModuleKind::Elf(_) | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
                 let table = module.table.get_or_init(|| self.load(&module.kind));
                 table.symbol(addr)
             }
@@ -287,15 +290,13 @@ impl<'a> Names<'a> {
 
     fn load(&self, kind: &ModuleKind) -> Table {
         match kind {
-            ModuleKind::Elf { path, build_id } => {
-                match self.sources.elf(Path::new(path), *build_id) {
-                    Ok(module) => Table::Elf(module),
-                    Err(error) => {
-                        tracing::debug!(path, %error, "no symbols");
-                        Table::None
-                    }
+            ModuleKind::Elf(file) => match self.sources.elf(file) {
+                Ok(module) => Table::Elf(module),
+                Err(error) => {
+                    tracing::debug!(path = %file.path.display(), %error, "no symbols");
+                    Table::None
                 }
-            }
+            },
             ModuleKind::Vdso { build_id } => {
                 self.sources.vdso(*build_id).map_or(Table::None, Table::Elf)
             }
@@ -476,7 +477,12 @@ impl<'n> Dsos<'n> {
 }
 
 impl Module {
-    fn new(file: &MappedFile, mapping: &Mapping, recorded: Option<BuildId>) -> Self {
+    fn new(
+        file: &MappedFile,
+        mapping: &Mapping,
+        recorded: Option<BuildId>,
+        mappers: &[Mapper],
+    ) -> Self {
         let path = text(&file.path);
         let build_id = file.build_id.or(recorded);
         let base = path.rsplit('/').next().filter(|it| !it.is_empty()).unwrap_or(&path).to_owned();
@@ -500,7 +506,9 @@ impl Module {
             (ModuleKind::Plain, dso(&path, &base))
         } else {
             let shown = dso(&path, &base);
-            (ModuleKind::Elf { path, build_id }, shown)
+            let path = PathBuf::from(OsString::from_vec(file.path.clone()));
+            let (inode, mappers) = (file.inode, mappers.to_vec());
+            (ModuleKind::Elf(ModuleFile { path, build_id, inode, mappers }), shown)
         };
         Self { kind, dso, table: OnceLock::new() }
     }
@@ -563,7 +571,7 @@ mod tests {
     }
 
     impl Sources for Machine {
-        fn elf(&self, _: &Path, _: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
+        fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
             Err(symbols::Error::EmptyKallsyms)
         }
 
@@ -571,7 +579,7 @@ mod tests {
             None
         }
 
-        fn elf_code(&self, _: &Path, _: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
+        fn elf_code(&self, _: &ModuleFile) -> Result<ElfCode, symbols::Error> {
             Err(symbols::Error::EmptyKallsyms)
         }
 
@@ -620,8 +628,8 @@ mod tests {
         bpf.message(Message::Symbols(KernelSymbols { symbols: recorded }));
         let path = |it: &str| it.as_bytes().to_vec();
         let files = vec![
-            MappedFile { path: path("[kernel.kallsyms]_text"), build_id },
-            MappedFile { path: path("/lib/modules/7.0/kvm.ko"), build_id: None },
+            MappedFile { path: path("[kernel.kallsyms]_text"), build_id, inode: None },
+            MappedFile { path: path("/lib/modules/7.0/kvm.ko"), build_id: None, inode: None },
         ];
         let map = |file, start, len| {
             let file = FileId(file);
@@ -638,6 +646,7 @@ mod tests {
             timeline: Timeline::new(vec![map(0, TEXT, 0x10_0000), map(1, MODULE, 0x2000)], vec![]),
             comms: Vec::new(),
             files,
+            mappers: Vec::new(),
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),

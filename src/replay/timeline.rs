@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::symbols::Inode;
 use crate::units::BuildId;
 use crate::units::Pid;
 use crate::units::ProgId;
@@ -38,6 +39,8 @@ pub struct MappedFile {
     pub path: Vec<u8>,
     /// The build id, where the record has one.
     pub build_id: Option<BuildId>,
+    /// The place on a disk, where the record has that instead.
+    pub inode: Option<Inode>,
 }
 
 /// What a mapping maps: all mappings of the same file at the same distance are one.

@@ -9,6 +9,7 @@ use super::ElfModule;
 use super::Error;
 use super::Files;
 use super::Identity;
+use super::ModuleFile;
 use super::Symbols;
 use crate::units::BuildId;
 
@@ -81,9 +82,9 @@ fn in_cache(cache: &Path, build_id: BuildId, what: &str) -> PathBuf {
 }
 
 impl ElfModule {
-    /// Finds and reads the file that was mapped from `path` and the file with its symbols.
+    /// Finds and reads the file that was mapped and the file with its symbols.
     ///
-    /// With `build_id`, the one that the recording noted, nothing else counts: the file at `path` may
+    /// With a build id, the one that the recording noted, nothing else counts: the file at its path may
     /// be a newer one. It may then be found in `cache`, perf's own store of files.
     ///
     /// # Errors
@@ -92,11 +93,10 @@ impl ElfModule {
     /// [`Error::Elf`] if it is no ELF file.
     pub fn load<F: Files>(
         files: &F,
-        path: &Path,
-        build_id: Option<BuildId>,
+        file: &ModuleFile,
         cache: Option<&Path>,
     ) -> Result<Self, Error> {
-        let found = FileSet::find(files, path, build_id, cache)?;
+        let found = FileSet::find(files, file, cache)?;
         let debug = match found.identity.symbols {
             Symbols::Full => None,
             Symbols::Dynamic | Symbols::None => {
@@ -116,13 +116,14 @@ pub(super) struct FileSet<'a, B> {
 }
 
 impl<'a, B: Deref<Target = [u8]>> FileSet<'a, B> {
-    /// The file that was mapped from `path`; by the rules of [`ElfModule::load`].
+    /// The file that was mapped; by the rules of [`ElfModule::load`].
     pub(super) fn find<F: Files<Bytes = B>>(
         files: &F,
-        path: &'a Path,
-        build_id: Option<BuildId>,
+        file: &'a ModuleFile,
         cache: Option<&Path>,
     ) -> Result<Self, Error> {
+        let ModuleFile { path, build_id, inode: _, mappers: _ } = file;
+        let build_id = *build_id;
         let (bytes, identity) = match open_build(files, path, build_id) {
             Ok(found) => found,
             Err(err) => cache

@@ -1,6 +1,7 @@
 //! ELF files: which of their symbols count, and how file offsets become addresses.
 
 mod code;
+mod sections;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,10 @@ use object::read::elf::SymbolTable as ElfSymbols;
 pub use code::DwarfLines;
 pub use code::ElfCode;
 pub use code::NativeLine;
-pub use code::OwnedBytes;
+pub use code::Part;
+pub use sections::ElfFile;
+pub use sections::OwnedBytes;
+pub use sections::Section;
 
 use super::Binding;
 use super::Error;

@@ -9,6 +9,7 @@ use object::SymbolKind;
 
 use super::Error;
 use super::Files;
+use super::ModuleFile;
 use super::Symbols;
 use super::debug_files::FileSet;
 use super::demangle;
@@ -38,7 +39,8 @@ impl Functions {
     ///
     /// [`Error::Open`] if there is no such file, [`Error::Elf`] if it is no ELF file.
     pub fn load<F: Files>(files: &F, path: &Path) -> Result<Self, Error> {
-        let found = FileSet::find(files, path, None, None)?;
+        let file = ModuleFile::at(path);
+        let found = FileSet::find(files, &file, None)?;
         let debug = found.debug(files, None, |_, identity| identity.symbols == Symbols::Full);
         Self::parse(&found.bytes, debug.as_deref())
     }

@@ -20,6 +20,7 @@ mod instructions;
 mod interrupts;
 mod itanium;
 mod kallsyms;
+mod module_file;
 mod perf_map;
 mod plt;
 mod table;
@@ -43,10 +44,13 @@ pub use demangle::demangle;
 pub use elf::DebugLink;
 pub use elf::DwarfLines;
 pub use elf::ElfCode;
+pub use elf::ElfFile;
 pub use elf::ElfModule;
 pub use elf::Identity;
 pub use elf::NativeLine;
 pub use elf::OwnedBytes;
+pub use elf::Part;
+pub use elf::Section;
 pub use elf::Symbols;
 pub use functions::Functions;
 pub use instructions::Flow;
@@ -59,6 +63,9 @@ pub use interrupts::is_interrupt_entry;
 pub use kallsyms::Kallsyms;
 pub use kallsyms::KallsymsLine;
 pub use kallsyms::kallsyms_lines;
+pub use module_file::Inode;
+pub use module_file::Mapper;
+pub use module_file::ModuleFile;
 pub use perf_map::PerfMap;
 pub use table::Binding;
 pub use table::Symbol;
@@ -70,7 +77,7 @@ use crate::units::BuildId;
 /// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
 pub trait Files {
     /// The bytes of one file, mapped or owned.
-    type Bytes: Deref<Target = [u8]>;
+    type Bytes: Deref<Target = [u8]> + Send + Sync + 'static;
 
     /// Opens `path`.
     ///

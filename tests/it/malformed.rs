@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io::sink;
-use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -45,6 +44,7 @@ use bpfperf::replay::resolve;
 use bpfperf::symbols;
 use bpfperf::symbols::ElfCode;
 use bpfperf::symbols::ElfModule;
+use bpfperf::symbols::ModuleFile;
 use bpfperf::symbols::PerfMap;
 use bpfperf::units::BuildId;
 use bpfperf::units::Pid;
@@ -58,18 +58,18 @@ use crate::swap::swap;
 pub(crate) struct NoNames;
 
 impl Sources for NoNames {
-    fn elf(&self, path: &Path, _: Option<BuildId>) -> Result<ElfModule, symbols::Error> {
+    fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
         let reason = "there are no files here".to_owned();
-        Err(symbols::Error::Open { path: path.to_owned(), reason })
+        Err(symbols::Error::Open { path: file.path.clone(), reason })
     }
 
     fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
         None
     }
 
-    fn elf_code(&self, path: &Path, _: Option<BuildId>) -> Result<ElfCode, symbols::Error> {
+    fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
         let reason = "there are no files here".to_owned();
-        Err(symbols::Error::Open { path: path.to_owned(), reason })
+        Err(symbols::Error::Open { path: file.path.clone(), reason })
     }
 
     fn vdso_code(&self, _: Option<BuildId>) -> Option<ElfCode> {

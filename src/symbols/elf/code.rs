@@ -1,9 +1,9 @@
 //! The code of an ELF file, and the lines of source that it came from.
 
 use std::fmt;
-use std::ops::Deref;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use addr2line::Context;
 use addr2line::gimli;
@@ -12,38 +12,41 @@ use addr2line::gimli::RunTimeEndian;
 use object::Endianness;
 use object::elf;
 use object::read::elf::FileHeader;
-use object::read::elf::SectionHeader as _;
 
 use crate::symbols::Error;
 use crate::symbols::Files;
 use crate::symbols::LineTable;
 use crate::symbols::Machine;
+use crate::symbols::ModuleFile;
 use crate::symbols::debug_files::FileSet;
 use crate::units::Addr;
-use crate::units::BuildId;
 use crate::units::FileOffset;
 
 use super::Class;
+use super::ElfFile;
 use super::File;
+use super::OwnedBytes;
+use super::Section;
 use super::Segment;
 use super::class;
 
-/// Bytes that live as long as they are needed, mapped or owned.
-pub type OwnedBytes = Box<dyn Deref<Target = [u8]>>;
-
 /// An ELF file that holds code, with the file that has its line table.
+#[derive(Debug)]
 pub struct ElfCode {
-    bytes: OwnedBytes,
+    file: ElfFile,
     /// The file with the line table, where it is another one.
-    debug: Option<OwnedBytes>,
+    debug: Option<ElfFile>,
     e_machine: u16,
     segments: Vec<Segment>,
 }
 
-impl fmt::Debug for ElfCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ElfCode").field("bytes", &self.bytes.len()).finish_non_exhaustive()
-    }
+/// One of the files that the code of a module and what is known of it lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The file that was mapped.
+    Mapped,
+    /// The file with its debug information: another one, where it was split off, else the same.
+    Debug,
 }
 
 /// A place in the source of a file's code.
@@ -79,28 +82,29 @@ impl ElfCode {
             Class::Elf32 => machine_and_segments::<elf::FileHeader32<Endianness>>(&bytes)?,
             Class::Elf64 => machine_and_segments::<elf::FileHeader64<Endianness>>(&bytes)?,
         };
-        Ok(Self { bytes, debug, e_machine, segments })
+        let file = ElfFile::parse(bytes)?;
+        let debug = debug.map(ElfFile::parse).transpose()?;
+        Ok(Self { file, debug, e_machine, segments })
     }
 
-    /// Finds and reads the file that was mapped from `path`, by the rules of
+    /// Finds and reads the file that was mapped, by the rules of
     /// [`ElfModule::load`](super::ElfModule::load), and the file with its line table.
     ///
     /// # Errors
     ///
     /// As [`ElfModule::load`](super::ElfModule::load).
-    pub fn load<F: Files<Bytes: 'static>>(
+    pub fn load<F: Files>(
         files: &F,
-        path: &Path,
-        build_id: Option<BuildId>,
+        file: &ModuleFile,
         cache: Option<&Path>,
     ) -> Result<Self, Error> {
-        let found = FileSet::find(files, path, build_id, cache)?;
+        let found = FileSet::find(files, file, cache)?;
         let debug = if has_lines(&found.bytes) {
             None
         } else {
             found.debug(files, cache, |bytes, _| has_lines(bytes))
         };
-        Self::parse(Box::new(found.bytes), debug.map(|it| Box::new(it) as OwnedBytes))
+        Self::parse(Arc::new(found.bytes), debug.map(|it| Arc::new(it) as OwnedBytes))
     }
 
     /// Whose code it is; `None` for a machine whose code cannot be shown.
@@ -126,20 +130,37 @@ impl ElfCode {
             let skip = range.start.0.checked_sub(segment.vaddr)?;
             let start = segment.file.start.checked_add(skip).filter(|it| *it < segment.file.end)?;
             let len = range.end.0.checked_sub(range.start.0)?.min(segment.file.end - start);
-            let rest = self.bytes.get(usize::try_from(start).ok()?..)?;
+            let rest = self.file.bytes().get(usize::try_from(start).ok()?..)?;
             Some(rest.get(..usize::try_from(len).ok()?).unwrap_or(rest))
         });
         code.unwrap_or_default()
     }
 
+    /// A section of one of its files by its name, such as `.eh_frame`, inflated if need be.
+    pub fn section(&self, part: Part, name: &str) -> Option<Section<'_>> {
+        self.part(part).section(name)
+    }
+
+    /// One of its files.
+    pub fn part(&self, part: Part) -> &ElfFile {
+        match part {
+            Part::Mapped => &self.file,
+            Part::Debug => self.debug.as_ref().unwrap_or(&self.file),
+        }
+    }
+
     /// The line table; `None` where there is none that can be read.
     pub fn lines(&self) -> Option<DwarfLines<'_>> {
-        let bytes = self.debug.as_ref().unwrap_or(&self.bytes);
-        let context = match class(bytes).ok()? {
-            Class::Elf32 => context::<elf::FileHeader32<Endianness>>(bytes),
-            Class::Elf64 => context::<elf::FileHeader64<Endianness>>(bytes),
+        let file = self.part(Part::Debug);
+        file.section(".debug_line").filter(|it| !it.bytes.is_empty())?;
+        let endian =
+            if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let section = |id: gimli::SectionId| -> Result<_, gimli::Error> {
+            let bytes = file.section(id.name()).map(|it| it.bytes).unwrap_or_default();
+            Ok(EndianSlice::new(bytes, endian))
         };
-        Some(DwarfLines { context: context? })
+        let context = Context::from_dwarf(gimli::Dwarf::load(section).ok()?).ok()?;
+        Some(DwarfLines { context })
     }
 }
 
@@ -154,10 +175,14 @@ impl LineTable for DwarfLines<'_> {
     }
 }
 
-/// Whether the ELF file in `bytes` has a line table that can be read.
+/// Whether the ELF file in `bytes` has a line table.
 fn has_lines(bytes: &[u8]) -> bool {
     fn has<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> bool {
-        File::<E>::parse(bytes).is_ok_and(|it| !it.debug_section(".debug_line").is_empty())
+        let file = File::<E>::parse(bytes);
+        file.is_ok_and(|file| {
+            let found = [".debug_line", ".zdebug_line"].iter().find_map(|it| file.section(it));
+            found.is_some_and(|(_, it)| !file.section_bytes(it).is_empty())
+        })
     }
     match class(bytes) {
         Ok(Class::Elf32) => has::<elf::FileHeader32<Endianness>>(bytes),
@@ -171,33 +196,4 @@ fn machine_and_segments<E: FileHeader<Endian = Endianness>>(
 ) -> Result<(u16, Vec<Segment>), Error> {
     let file = File::<E>::parse(bytes)?;
     Ok((file.header.e_machine(file.endian), file.segments()))
-}
-
-fn context<E: FileHeader<Endian = Endianness>>(
-    bytes: &[u8],
-) -> Option<Context<EndianSlice<'_, RunTimeEndian>>> {
-    let file = File::<E>::parse(bytes).ok()?;
-    if file.debug_section(".debug_line").is_empty() {
-        return None;
-    }
-    let endian = match file.endian {
-        Endianness::Little => RunTimeEndian::Little,
-        Endianness::Big => RunTimeEndian::Big,
-    };
-    let section = |id: gimli::SectionId| -> Result<_, gimli::Error> {
-        Ok(EndianSlice::new(file.debug_section(id.name()), endian))
-    };
-    Context::from_dwarf(gimli::Dwarf::load(section).ok()?).ok()
-}
-
-impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
-    /// The bytes of a section of debug information; none where there is none, or a compressed one.
-    fn debug_section(&self, name: &str) -> &'data [u8] {
-        let Some((_, section)) = self.section(name) else { return &[] };
-        let flags: u64 = section.sh_flags(self.endian).into();
-        if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
-            return &[];
-        }
-        self.section_bytes(section)
-    }
 }

@@ -6,10 +6,12 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use super::*;
 use crate::symbols::Files;
 use crate::symbols::LineTable as _;
+use crate::symbols::ModuleFile;
 
 /// A directory to build in, and a store of what was built, by path.
 struct Workshop {
@@ -46,7 +48,8 @@ impl Workshop {
     }
 
     fn load(&self, path: &str, build_id: Option<BuildId>) -> Result<ElfModule, Error> {
-        ElfModule::load(self, Path::new(path), build_id, Some(Path::new("/cache")))
+        let file = ModuleFile { build_id, ..ModuleFile::at(path) };
+        ElfModule::load(self, &file, Some(Path::new("/cache")))
     }
 }
 
@@ -270,12 +273,12 @@ fn code_and_lines_are_found_whatever_the_layout() {
         let bytes = workshop.gcc("full", TWO, &[&base[..], layout].concat());
         for (constant, line) in [(0x1111_1111, "source.c:2"), (0x2222_2222, "source.c:3")] {
             let at = offset_of(&bytes, constant);
-            let file = ElfCode::parse(Box::new(bytes.clone()), None).unwrap();
+            let file = ElfCode::parse(Arc::new(bytes.clone()), None).unwrap();
             let want = bytes[usize::try_from(at).unwrap()..][..6].to_vec();
             assert_eq!(code_at(&file, at, 6), (want, Some(line.to_owned())), "{layout:?}");
             assert_eq!(file.machine(), Some(crate::symbols::Machine::X86_64));
         }
-        let file = ElfCode::parse(Box::new(bytes), None).unwrap();
+        let file = ElfCode::parse(Arc::new(bytes), None).unwrap();
         assert!(file.code(Addr(1)..Addr(0)).is_empty());
         assert!(file.code(Addr(u64::MAX - 1)..Addr(u64::MAX)).is_empty());
     }
@@ -290,16 +293,48 @@ fn lines_of_a_stripped_file_are_in_its_debug_file() {
     workshop.store("bare", "/bin/prog");
     let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
     let line = |workshop: &Workshop| {
-        let file = ElfCode::load(workshop, Path::new("/bin/prog"), None, None).unwrap();
+        let file = ElfCode::load(workshop, &ModuleFile::at("/bin/prog"), None).unwrap();
         code_at(&file, at, 6).1
     };
     assert_eq!(line(&workshop), None);
     workshop.store("full.dbg", "/bin/full.dbg");
     assert_eq!(line(&workshop).as_deref(), Some("source.c:2"));
-    // What cannot be read is as if it were not there.
-    workshop.run("objcopy", &["--compress-debug-sections", "full.dbg"]);
-    workshop.store("full.dbg", "/bin/full.dbg");
-    assert_eq!(line(&workshop), None);
+    for compression in ["zlib", "zlib-gnu", "zstd"] {
+        let how = format!("--compress-debug-sections={compression}");
+        workshop.run("objcopy", &[&how, "full.dbg", "small.dbg"]);
+        workshop.store("small.dbg", "/bin/full.dbg");
+        assert_eq!(line(&workshop).as_deref(), Some("source.c:2"), "{compression}");
+    }
+}
+
+#[test]
+fn sections_are_inflated_as_far_as_they_are_sound() {
+    let workshop = Workshop::new();
+    let comment = format!("static char pad[] = \"{}\";\n{TWO}", "pad ".repeat(500));
+    workshop.gcc("full", &comment, &["-g3", "-nostdlib", "-static"]);
+    let parse = |bytes: Vec<u8>| ElfFile::parse(Arc::new(bytes)).unwrap();
+    let plain = parse(fs::read(workshop.dir.path().join("full")).unwrap());
+    let names = [".text", ".debug_info", ".debug_str", ".debug_macro", ".debug_line"];
+    for compression in ["zlib", "zlib-gnu", "zstd"] {
+        let how = format!("--compress-debug-sections={compression}");
+        workshop.run("objcopy", &[&how, "full", "small"]);
+        let bytes = fs::read(workshop.dir.path().join("small")).unwrap();
+        let small = parse(bytes.clone());
+        for name in names {
+            let section = small.section(name).unwrap();
+            assert_eq!(Some(section), plain.section(name), "{name}");
+            assert!(!section.bytes.is_empty());
+        }
+        // A byte of the compressed ones is changed, or the file ends within them.
+        let at = bytes.len() / 2;
+        let damaged = [&bytes[..at], &[!bytes[at]], &bytes[at + 1..]].concat();
+        for file in [parse(damaged), parse(bytes[..at].to_vec())] {
+            for name in names {
+                let _section = file.section(name);
+            }
+        }
+    }
+    assert_eq!(plain.section(".debug_none"), None);
 }
 
 #[test]
@@ -335,7 +370,7 @@ fn survive(bytes: &[u8]) {
             let _name = name_at(&module, at);
         }
     }
-    if let Ok(file) = ElfCode::parse(Box::new(bytes.to_vec()), None) {
+    if let Ok(file) = ElfCode::parse(Arc::new(bytes.to_vec()), None) {
         let lines = file.lines();
         for at in (0..bytes.len() as u64).step_by(64) {
             let Some(addr) = file.vaddr(FileOffset(at)) else { continue };

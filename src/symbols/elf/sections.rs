@@ -1,0 +1,183 @@
+//! The sections of an ELF file, inflated where they are compressed.
+
+use std::fmt;
+use std::io::Read;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use flate2::read::ZlibDecoder;
+use object::Endianness;
+use object::elf;
+use object::read::SectionIndex;
+use object::read::elf::CompressionHeader as _;
+use object::read::elf::FileHeader;
+use object::read::elf::SectionHeader as _;
+
+use crate::symbols::Error;
+use crate::units::Addr;
+
+use super::Class;
+use super::File;
+use super::class;
+
+/// Bytes that live as long as they are needed, mapped or owned.
+pub type OwnedBytes = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
+
+/// An ELF file, of which sections can be read by name.
+pub struct ElfFile {
+    bytes: OwnedBytes,
+    class: Class,
+    endian: Endianness,
+    /// The sections that are compressed, by number, each inflated when it is asked for.
+    inflated: Vec<(SectionIndex, OnceLock<Vec<u8>>)>,
+}
+
+/// A section of an ELF file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// Its first address, at link time; 0 for what is not in memory.
+    pub addr: Addr,
+    /// Its bytes; none of one that has none in the file, or that cannot be inflated.
+    pub bytes: &'a [u8],
+}
+
+/// How the bytes of a section are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Zlib,
+    Zstd,
+    /// Of a kind that nothing here reads.
+    Unknown,
+}
+
+/// The most bytes that are inflated from each compressed byte. Debug sections become a tenth at most;
+/// what claims to have become less is made to fill memory.
+const MAX_RATIO: u64 = 256;
+
+impl fmt::Debug for ElfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElfFile").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+impl ElfFile {
+    /// Reads the table of sections.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if `bytes` are no ELF file.
+    pub fn parse(bytes: OwnedBytes) -> Result<Self, Error> {
+        let class = class(&bytes)?;
+        let (endian, compressed) = match class {
+            Class::Elf32 => compressed::<elf::FileHeader32<Endianness>>(&bytes)?,
+            Class::Elf64 => compressed::<elf::FileHeader64<Endianness>>(&bytes)?,
+        };
+        let inflated = compressed.into_iter().map(|it| (it, OnceLock::new())).collect();
+        Ok(Self { bytes, class, endian, inflated })
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether its numbers begin with the low byte.
+    pub fn is_little_endian(&self) -> bool {
+        self.endian == Endianness::Little
+    }
+
+    /// The section called `name`, such as `.eh_frame`; of `.debug_NAME` also what older tools
+    /// compressed and called `.zdebug_NAME`.
+    pub fn section(&self, name: &str) -> Option<Section<'_>> {
+        match self.class {
+            Class::Elf32 => self.find::<elf::FileHeader32<Endianness>>(name),
+            Class::Elf64 => self.find::<elf::FileHeader64<Endianness>>(name),
+        }
+    }
+
+    fn find<E: FileHeader<Endian = Endianness>>(&self, name: &str) -> Option<Section<'_>> {
+        let file = File::<E>::parse(&self.bytes).ok()?;
+        let old = || file.section(&format!(".zdebug_{}", name.strip_prefix(".debug_")?));
+        let (idx, section) = file.section(name).or_else(old)?;
+        let addr = Addr(section.sh_addr(file.endian).into());
+        let cell = self.inflated.binary_search_by_key(&idx.0, |(it, _)| it.0).ok();
+        let bytes = match cell.and_then(|it| self.inflated.get(it)) {
+            Some((_, cell)) => cell.get_or_init(|| inflate(&file, section).unwrap_or_default()),
+            None => file.section_bytes(section),
+        };
+        Some(Section { addr, bytes })
+    }
+}
+
+fn compressed<E: FileHeader<Endian = Endianness>>(
+    bytes: &[u8],
+) -> Result<(Endianness, Vec<SectionIndex>), Error> {
+    let file = File::<E>::parse(bytes)?;
+    let compressed = file.sections.enumerate().filter(|(_, it)| {
+        let flags: u64 = it.sh_flags(file.endian).into();
+        let name = file.sections.section_name(file.endian, it).unwrap_or_default();
+        flags & u64::from(elf::SHF_COMPRESSED) != 0 || name.starts_with(b".zdebug_")
+    });
+    Ok((file.endian, compressed.map(|it| it.0).collect()))
+}
+
+/// The bytes of a compressed section as they were; `None` for those that are damaged.
+fn inflate<E: FileHeader<Endian = Endianness>>(
+    file: &File<'_, E>,
+    section: &E::SectionHeader,
+) -> Option<Vec<u8>> {
+    let (compression, len, bytes) = match section.compression(file.endian, file.bytes).ok()? {
+        Some((header, offset, size)) => {
+            let compression = match header.ch_type(file.endian) {
+                elf::ELFCOMPRESS_ZLIB => Compression::Zlib,
+                elf::ELFCOMPRESS_ZSTD => Compression::Zstd,
+                _ => Compression::Unknown,
+            };
+            let start = usize::try_from(offset).ok()?;
+            let end = usize::try_from(offset.checked_add(size)?).ok()?;
+            (compression, header.ch_size(file.endian).into(), file.bytes.get(start..end)?)
+        }
+        // "ZLIB" and the length, high byte first.
+        None => {
+            let (len, bytes) =
+                file.section_bytes(section).strip_prefix(b"ZLIB")?.split_first_chunk()?;
+            (Compression::Zlib, u64::from_be_bytes(*len), bytes)
+        }
+    };
+    let reader: &mut dyn Read = match compression {
+        Compression::Zlib => &mut ZlibDecoder::new(bytes),
+        Compression::Zstd => &mut zstd::stream::read::Decoder::with_buffer(bytes).ok()?,
+        Compression::Unknown => return None,
+    };
+    read_at_most(reader, len, bytes.len())
+}
+
+/// What `reader` makes of `n_compressed` bytes, if that is the `len` bytes that the file claims.
+///
+/// The claim sizes nothing: memory grows with what comes.
+fn read_at_most(reader: &mut dyn Read, len: u64, n_compressed: usize) -> Option<Vec<u8>> {
+    let most = u64::try_from(n_compressed).ok()?.saturating_mul(MAX_RATIO).saturating_add(1 << 16);
+    if len > most {
+        return None;
+    }
+    let mut inflated = Vec::new();
+    reader.take(len).read_to_end(&mut inflated).ok()?;
+    (u64::try_from(inflated.len()) == Ok(len)).then_some(inflated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_length_is_held_against_the_bytes_that_are_there() {
+        let check = |len: u64, n_compressed: usize| {
+            read_at_most(&mut std::io::repeat(7), len, n_compressed).map(|it| it.len())
+        };
+        assert_eq!(check(1000, 10), Some(1000));
+        assert_eq!(check(u64::MAX, 1 << 20), None);
+        assert_eq!(check((1 << 16) + 257, 1), None);
+        assert_eq!(read_at_most(&mut [0; 9].as_slice(), 10, 10), None);
+    }
+}
