@@ -41,6 +41,7 @@ use super::input;
 use super::log;
 use super::message;
 use super::message::Failure;
+use super::naming;
 use super::script::stdout;
 use super::sources::ThisMachine;
 
@@ -108,6 +109,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "WHICH", default_value = "local-period")]
     percent_type: PercentType,
 
+    #[command(flatten)]
+    naming: naming::Args,
+
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -155,8 +159,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new(&file, &index);
-    let names = Names::new(&index, &machine);
+    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
     let resolved = resolve(&recording, &index, &file, &names, keep, 0).map_err(cannot)?;
     let programs = Programs::new(&recording, &index);

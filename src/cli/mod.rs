@@ -15,6 +15,7 @@ mod input;
 mod list;
 mod log;
 mod message;
+mod naming;
 mod opposites;
 mod record;
 mod report;

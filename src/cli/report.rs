@@ -38,6 +38,7 @@ use super::input;
 use super::log;
 use super::message;
 use super::message::Failure;
+use super::naming;
 use super::script::stdout;
 use super::sources::ThisMachine;
 
@@ -123,6 +124,9 @@ pub(super) struct Args {
     #[command(flatten)]
     bill: bill::Args,
 
+    #[command(flatten)]
+    naming: naming::Args,
+
     /// Show `[bpf:NAME]` as the module of all functions of a BPF program.
     #[arg(long)]
     bpf_dso: bool,
@@ -201,8 +205,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new(&file, &index);
-    let mut names = Names::new(&index, &machine);
+    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let mut names = Names::new(&index, &machine).demangled(args.naming.demangling());
     if args.bill.is_asked() {
         let (recording, index, input, names) = (&recording, &index, &file, &names);
         let reading = Reading { recording, index, input, names };

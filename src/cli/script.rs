@@ -26,6 +26,7 @@ use super::header;
 use super::input;
 use super::input::Input;
 use super::message::Failure;
+use super::naming;
 use super::sources::ThisMachine;
 
 /// What `script` takes.
@@ -71,6 +72,8 @@ pub(super) struct Args {
     max_stack: usize,
     #[command(flatten)]
     header: header::Args,
+    #[command(flatten)]
+    naming: naming::Args,
     /// Taken for the habit of it: inlined frames are not shown.
     #[arg(long)]
     no_inline: bool,
@@ -101,8 +104,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let options = options(args, &file, &recording, &index)?;
-    let machine = ThisMachine::new(&file, &index);
-    let names = Names::new(&index, &machine);
+    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
     let n_bad_chains = script(&source, &options, &mut out).map_err(|error| match error {
         script::Error::Write(error) => Failure::because("cannot write the samples", &error),

@@ -24,6 +24,7 @@ use crate::units::BuildId;
 use crate::units::Pid;
 
 use super::input::Input;
+use super::message;
 
 /// This machine's files, its kernel, and perf's store of files by build id.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct ThisMachine {
     kallsyms: Option<PathBuf>,
     /// The release of the recorded kernel.
     release: Option<String>,
+    /// The kernel that the user chose.
+    chosen: Option<LocalKernel>,
 }
 
 impl ThisMachine {
@@ -43,7 +46,13 @@ impl ThisMachine {
             cache: std::env::home_dir().map(|home| home.join(".debug")),
             kallsyms: input.kallsyms().map(Path::to_owned),
             release: release.map(|it| String::from_utf8_lossy(it).into_owned()),
+            chosen: None,
         }
+    }
+
+    /// The same, with the kernel that the user chose, if any.
+    pub(super) fn with_kernel(self, chosen: Option<LocalKernel>) -> Self {
+        Self { chosen, ..self }
     }
 
     /// The kernel whose symbols lie beside the recording.
@@ -52,7 +61,12 @@ impl ThisMachine {
         let kallsyms = Kallsyms::parse(&text)
             .inspect_err(|error| tracing::debug!(%error, "no recorded kernel symbols"))
             .ok()?;
-        Some(LocalKernel { build_id: None, release: self.release.clone(), kallsyms })
+        Some(LocalKernel {
+            build_id: None,
+            release: self.release.clone(),
+            kallsyms: kallsyms.into(),
+            is_chosen: false,
+        })
     }
 }
 
@@ -83,10 +97,21 @@ impl Sources for ThisMachine {
             return None;
         }
         let bytes = Disk.open(path).ok()?;
-        Some(PerfMap::parse(&bytes))
+        let map = PerfMap::parse(&bytes);
+        if map.n_bad_lines != 0 {
+            message::warn(&format!(
+                "{} of `{}` are no entries and were skipped",
+                lines(map.n_bad_lines),
+                path.display()
+            ));
+        }
+        Some(map)
     }
 
     fn kernel(&self) -> Option<LocalKernel> {
+        if let Some(chosen) = &self.chosen {
+            return Some(chosen.clone());
+        }
         if let Some(recorded) = self.recorded_kernel() {
             return Some(recorded);
         }
@@ -97,8 +122,17 @@ impl Sources for ThisMachine {
             .ok()?;
         let notes = std::fs::read("/sys/kernel/notes").ok();
         let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
-        Some(LocalKernel { build_id, release: release(), kallsyms })
+        Some(LocalKernel {
+            build_id,
+            release: release(),
+            kallsyms: kallsyms.into(),
+            is_chosen: false,
+        })
     }
+}
+
+fn lines(n: u64) -> String {
+    if n == 1 { "1 line".to_owned() } else { format!("{n} lines") }
 }
 
 /// The vDSO of this machine, if it is the one that was recorded.

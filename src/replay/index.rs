@@ -120,6 +120,12 @@ const PROT_EXEC: u32 = 4;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
 impl Index {
+    /// The build id of the recorded kernel, where the recording tells it.
+    pub fn kernel_build_id(&self) -> Option<BuildId> {
+        let of_map = self.kernel.and_then(|(_, file)| self.files[file.0 as usize].build_id);
+        of_map.or_else(|| self.build_ids.get(b"[kernel.kallsyms]".as_slice()).copied())
+    }
+
     /// Goes over `recording`, whose bytes `input` has.
     ///
     /// # Errors
@@ -482,7 +488,11 @@ impl Pass<'_> {
         let mapping = Mapping {
             file,
             bias: if is_identity { 0 } else { start.0.wrapping_sub(pgoff) },
-            jit_pid: if is_anonymous && is_executable { pid } else { Pid(0) },
+            jit_pid: if (is_anonymous || is_fileless(&path)) && is_executable {
+                pid
+            } else {
+                Pid(0)
+            },
             is_kernel,
             is_executable,
         };
@@ -567,11 +577,17 @@ fn is_a_time(time: Nanos) -> bool {
 }
 
 /// Whether a mapping is of no file, so that code in it was made by the process itself.
+///
+/// Source: `is_anon_memory()` in `tools/perf/util/map.c`; `PR_SET_VMA_ANON_NAME` of prctl(2) for the
+/// names in brackets, which `/proc/PID/maps` shows.
 fn is_anonymous(path: &[u8]) -> bool {
-    path == b"//anon" || path.starts_with(b"/dev/zero") || path.starts_with(b"/anon_hugepage")
+    const PREFIXES: [&[u8]; 4] = [b"/dev/zero", b"/anon_hugepage", b"[anon:", b"[anon_shmem:"];
+    path == b"//anon" || PREFIXES.iter().any(|it| path.starts_with(it))
 }
 
 /// Whether a mapping is of memory that never holds a file.
+///
+/// Source: `is_no_dso_memory()` in `tools/perf/util/map.c`.
 fn is_fileless(path: &[u8]) -> bool {
     path.starts_with(b"[stack") || path.starts_with(b"/SYSV") || path == b"[heap]"
 }

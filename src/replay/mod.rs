@@ -36,6 +36,7 @@ pub use codes::NoCode;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
+pub use names::Demangling;
 pub use names::LocalKernel;
 pub use names::Name;
 pub use names::Names;

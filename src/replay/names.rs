@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
@@ -70,14 +71,32 @@ pub trait Sources: Sync {
 }
 
 /// A kernel whose symbols are at hand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LocalKernel {
     /// Its build id.
     pub build_id: Option<BuildId>,
     /// Its release, as `uname -r` has it.
     pub release: Option<String>,
-    /// Its symbols, at the addresses where it runs.
-    pub kallsyms: Kallsyms,
+    /// Its symbols, at the addresses where it runs, or was linked to run.
+    pub kallsyms: Arc<Kallsyms>,
+    /// Whether the user chose it, so that it counts as the recorded one without proof.
+    pub is_chosen: bool,
+}
+
+/// Which names are shown as the programmer wrote them, and not as they stand in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demangling {
+    /// Those of programs and libraries.
+    pub user: bool,
+    /// Those of the kernel and its modules.
+    pub kernel: bool,
+}
+
+impl Default for Demangling {
+    /// The kernel's names stand for themselves, as in `/proc/kallsyms`.
+    fn default() -> Self {
+        Self { user: true, kernel: false }
+    }
 }
 
 /// The names of everything in a recording.
@@ -95,6 +114,7 @@ pub struct Names<'a> {
     kernel: OnceLock<Option<(LocalKernel, u64)>>,
     /// Functions of the recorded kernel that the recording itself names, by address.
     recorded: Vec<&'a KernelFunction>,
+    demangling: Demangling,
 }
 
 impl std::fmt::Debug for Names<'_> {
@@ -150,8 +170,7 @@ pub struct Name<'n> {
 pub struct SymbolName<'n> {
     /// Its name as it stands in the file.
     pub raw: &'n str,
-    /// Whether the name is a compiler's, so that it is shown demangled. The kernel's names stand
-    /// for themselves, as in `/proc/kallsyms`.
+    /// Whether it is shown as the programmer wrote it.
     is_mangled: bool,
     /// Its first address, in the module's own addresses.
     pub start: Addr,
@@ -162,10 +181,10 @@ pub struct SymbolName<'n> {
 }
 
 impl<'n> SymbolName<'n> {
-    /// A compiler's `symbol`, which covers `at`.
-    fn mangled(symbol: symbols::Symbol<'n>, at: Addr) -> Self {
+    /// A program's `symbol`, which covers `at`.
+    fn of_user(symbol: symbols::Symbol<'n>, at: Addr, demangling: Demangling) -> Self {
         let symbols::Symbol { name, start, end, .. } = symbol;
-        Self { raw: name, is_mangled: true, start, end, offset: at - start }
+        Self { raw: name, is_mangled: demangling.user, start, end, offset: at - start }
     }
 
     /// The name as it is shown.
@@ -181,7 +200,9 @@ impl<'a> Names<'a> {
         let mut ids: FxHashMap<(u32, Pid, bool), u32> = FxHashMap::default();
         let mut module_of = Vec::new();
         for mapping in index.timeline.mappings() {
-            let key = (mapping.file.0, mapping.jit_pid, mapping.is_executable);
+            // A process describes its own code in one file, wherever it lies.
+            let file = if mapping.jit_pid == Pid(0) { mapping.file.0 } else { u32::MAX };
+            let key = (file, mapping.jit_pid, mapping.is_executable);
             let id = *ids.entry(key).or_insert_with(|| {
                 let file = &index.files[mapping.file.0 as usize];
                 let recorded = index.build_ids.get(&file.path).copied();
@@ -221,7 +242,14 @@ impl<'a> Names<'a> {
             kernel_dso,
             kernel,
             recorded,
+            demangling: Demangling::default(),
         }
+    }
+
+    /// The same, with names shown as `demangling` says.
+    #[must_use]
+    pub fn demangled(self, demangling: Demangling) -> Self {
+        Self { demangling, ..self }
     }
 
     /// Shows all functions of a BPF program as one module, `[bpf:NAME]`; several programs of one name
@@ -283,7 +311,7 @@ impl<'a> Names<'a> {
             ModuleKind::Plain => None,
             ModuleKind::Elf(_) | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
                 let table = module.table.get_or_init(|| self.load(&module.kind));
-                table.symbol(addr)
+                table.symbol(addr, self.demangling)
             }
         }
     }
@@ -308,8 +336,9 @@ impl<'a> Names<'a> {
     }
 
     fn symbol_of_kernel(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
-        let at_hand = self.symbol_at_hand(ip, module);
-        at_hand.or_else(|| self.recorded_symbol(ip, module))
+        let symbol =
+            self.symbol_at_hand(ip, module).or_else(|| self.recorded_symbol(ip, module))?;
+        Some(SymbolName { is_mangled: self.demangling.kernel, ..symbol })
     }
 
     /// The name that the recording itself gives a function of its kernel.
@@ -355,10 +384,8 @@ impl<'a> Names<'a> {
         let reference = file.path.strip_prefix(b"[kernel.kallsyms]".as_slice())?;
         let reference = std::str::from_utf8(reference).ok().filter(|it| !it.is_empty());
         let local = kernel.kallsyms.addr_of(reference.unwrap_or("_text"))?;
-        let recorded = file
-            .build_id
-            .or_else(|| self.index.build_ids.get(b"[kernel.kallsyms]".as_slice()).copied());
-        let is_same = match (recorded, kernel.build_id) {
+        let is_same = match (self.index.kernel_build_id(), kernel.build_id) {
+            _ if kernel.is_chosen => true,
             (Some(recorded), Some(local)) => recorded == local,
             // Without an id the place decides, since the kernel is loaded at random; where it is not,
             // all kernels are at the same place, and the release tells them apart.
@@ -381,7 +408,7 @@ impl<'a> Names<'a> {
     pub fn symbol_in(&self, mapping: u32, addr: Addr) -> Option<SymbolName<'_>> {
         let module = &self.modules[self.module_of(mapping) as usize];
         match module.table.get_or_init(|| self.load(&module.kind)) {
-            Table::Elf(table) => elf_symbol(table, addr),
+            Table::Elf(table) => elf_symbol(table, addr, self.demangling),
             Table::PerfMap(_) | Table::None => None,
         }
     }
@@ -515,18 +542,20 @@ impl Module {
 }
 
 impl Table {
-    fn symbol(&self, addr: Addr) -> Option<SymbolName<'_>> {
+    fn symbol(&self, addr: Addr, demangling: Demangling) -> Option<SymbolName<'_>> {
         match self {
-            Self::Elf(module) => elf_symbol(module, module.vaddr(FileOffset(addr.0))?),
-            Self::PerfMap(map) => Some(SymbolName::mangled(map.symbol(map.find(addr)?)?, addr)),
+            Self::Elf(module) => elf_symbol(module, module.vaddr(FileOffset(addr.0))?, demangling),
+            Self::PerfMap(map) => {
+                Some(SymbolName::of_user(map.symbol(map.find(addr)?)?, addr, demangling))
+            }
             Self::None => None,
         }
     }
 }
 
 /// The symbol at the link-time address `at` of `module`.
-fn elf_symbol(module: &ElfModule, at: Addr) -> Option<SymbolName<'_>> {
-    Some(SymbolName::mangled(module.symbol(module.find(at)?)?, at))
+fn elf_symbol(module: &ElfModule, at: Addr, demangling: Demangling) -> Option<SymbolName<'_>> {
+    Some(SymbolName::of_user(module.symbol(module.find(at)?)?, at, demangling))
 }
 
 /// The name of a kernel module by its file: `/lib/modules/.../snd-hda.ko.xz` is `snd_hda`.
@@ -568,6 +597,7 @@ mod tests {
         at: u64,
         build_id: Option<BuildId>,
         release: &'static str,
+        is_chosen: bool,
     }
 
     impl Sources for Machine {
@@ -601,7 +631,8 @@ mod tests {
             Some(LocalKernel {
                 build_id: self.build_id,
                 release: Some(self.release.to_owned()),
-                kallsyms: Kallsyms::parse(list.as_bytes()).unwrap(),
+                kallsyms: Kallsyms::parse(list.as_bytes()).unwrap().into(),
+                is_chosen: self.is_chosen,
             })
         }
     }
@@ -665,16 +696,23 @@ mod tests {
 
     #[test]
     fn a_kernel_without_an_id_is_known_by_its_place_and_release() {
-        let machine = |at, release| Machine { at, build_id: None, release };
+        let machine = |at, release| Machine { at, build_id: None, release, is_chosen: false };
         check(None, &machine(TEXT, "7.0"), [Some("work"), Some("leave")]);
         check(None, &machine(TEXT, "6.9"), [None, None]);
         check(None, &machine(TEXT + 0x20_0000, "7.0"), [None, None]);
     }
 
     #[test]
+    fn a_kernel_that_the_user_chose_needs_no_proof() {
+        let machine = |at| Machine { at, build_id: None, release: "6.9", is_chosen: true };
+        check(None, &machine(TEXT), [Some("work"), Some("leave")]);
+        check(BuildId::new(&[1; 20]), &machine(TEXT + 0x20_0000), [Some("work"), None]);
+    }
+
+    #[test]
     fn after_another_boot_the_kernel_has_names_and_its_modules_have_none() {
         let build_id = BuildId::new(&[1; 20]);
-        let machine = |at| Machine { at, build_id, release: "7.0" };
+        let machine = |at| Machine { at, build_id, release: "7.0", is_chosen: false };
         check(build_id, &machine(TEXT), [Some("work"), Some("leave")]);
         // The module's address, as far from its own as the kernel's from the other, is another
         // function of the same module.
@@ -683,7 +721,7 @@ mod tests {
 
     #[test]
     fn where_no_kernel_is_at_hand_the_recording_names_what_its_programs_call() {
-        let other = Machine { at: TEXT, build_id: None, release: "6.9" };
+        let other = Machine { at: TEXT, build_id: None, release: "6.9", is_chosen: false };
         let function = |addr, len, module: Option<&str>| KernelFunction {
             addr,
             len,
@@ -697,7 +735,7 @@ mod tests {
         let short = function(TEXT + 0x100, 0x10, None);
         let elsewhere = function(MODULE + 0x1010, 9, Some("nf"));
         check_with(None, &other, vec![short, elsewhere], [None, None]);
-        let own = Machine { at: TEXT, build_id: None, release: "7.0" };
+        let own = Machine { at: TEXT, build_id: None, release: "7.0", is_chosen: false };
         check_with(None, &own, vec![in_kernel], [Some("work"), Some("leave")]);
     }
 }

@@ -146,10 +146,30 @@ impl ElfModule {
         &self.table
     }
 
+    /// All its symbols, and nothing else.
+    pub(super) fn into_table(self) -> SymbolTable {
+        self.table
+    }
+
     /// What the file that was mapped says of itself.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
+}
+
+/// The link-time addresses of the symbols with these names, wherever they lie.
+///
+/// # Errors
+///
+/// [`Error::Elf`] if `bytes` are no ELF file.
+pub(super) fn addresses_of<const N: usize>(
+    bytes: &[u8],
+    names: [&str; N],
+) -> Result<[Option<Addr>; N], Error> {
+    Ok(match class(bytes)? {
+        Class::Elf32 => File::<elf::FileHeader32<Endianness>>::parse(bytes)?.addresses_of(names),
+        Class::Elf64 => File::<elf::FileHeader64<Endianness>>::parse(bytes)?.addresses_of(names),
+    })
 }
 
 fn vaddr(segments: &[Segment], at: FileOffset) -> Option<Addr> {
@@ -245,6 +265,18 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     fn symbols(&self, sh_type: u32) -> Option<ElfSymbols<'data, E>> {
         let table = self.sections.symbols(self.endian, self.bytes, sh_type).ok()?;
         (!table.is_empty()).then_some(table)
+    }
+
+    fn addresses_of<const N: usize>(&self, names: [&str; N]) -> [Option<Addr>; N] {
+        let mut found = [None; N];
+        let Some(table) = self.symbols(elf::SHT_SYMTAB) else { return found };
+        for symbol in table.iter() {
+            let Ok(name) = table.symbol_name(self.endian, symbol) else { continue };
+            if let Some(at) = names.iter().position(|it| it.as_bytes() == name) {
+                found[at].get_or_insert(Addr(symbol.st_value(self.endian).into()));
+            }
+        }
+        found
     }
 
     /// Adds the symbols of `table` that can name code or data.

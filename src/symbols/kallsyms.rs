@@ -1,10 +1,12 @@
 //! `/proc/kallsyms`: the kernel's own list of its symbols.
 
 use super::Binding;
+use super::ElfModule;
 use super::Error;
 use super::Symbol;
 use super::SymbolIdx;
 use super::SymbolTable;
+use super::elf;
 use super::table::Builder;
 use super::table::Ends;
 use super::table::Kind;
@@ -142,6 +144,21 @@ impl Kallsyms {
         }
         builder.fix_up(Ends::NextInGroup);
         Ok(Self { table: builder.build(Overlap::Innermost), modules, anchors })
+    }
+
+    /// Reads the symbols of a `vmlinux`, at the addresses where it was linked to run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if it is no ELF file, [`Error::NoSymbols`] if it has no symbol, or none that
+    /// tells where the kernel begins.
+    pub fn of_vmlinux(bytes: &[u8]) -> Result<Self, Error> {
+        let anchors = elf::addresses_of(bytes, ANCHORS)?;
+        let table = ElfModule::parse(bytes, None)?.into_table();
+        if table.is_empty() || anchors.iter().all(Option::is_none) {
+            return Err(Error::NoSymbols);
+        }
+        Ok(Self { table, modules: Vec::new(), anchors })
     }
 
     /// The symbol of the kernel or of a module that covers `addr`.

@@ -127,6 +127,9 @@ pub enum Error {
         /// How many lines it had.
         n_symbols: u64,
     },
+    /// A `vmlinux` without symbols.
+    #[error("it has no symbols of a kernel")]
+    NoSymbols,
     /// A kallsyms text without a single symbol.
     #[error("kallsyms holds no symbol")]
     EmptyKallsyms,

@@ -15,7 +15,6 @@ use object::read::elf::Sym as _;
 use object::read::elf::SymbolTable as ElfSymbols;
 
 use super::Binding;
-use super::demangle;
 use super::elf::File;
 use super::table::Builder;
 use super::table::Kind;
@@ -170,14 +169,14 @@ impl<'data, E: FileHeader<Endian = Endianness>> Relocations<'data, E> {
             return Some(name);
         }
         let (name, kind) = known.at(relocation.resolver?)?;
-        (kind == Kind::Ifunc).then(|| format!("{}@plt", demangle(name)))
+        (kind == Kind::Ifunc).then(|| format!("{name}@plt"))
     }
 
     fn symbol_name(&self, file: &File<'data, E>, symbol: SymbolIndex) -> Option<String> {
         let symbol = self.symbols.symbol(symbol).ok()?;
         let name = symbol.name(file.endian, self.symbols.strings()).ok()?;
         let name = String::from_utf8_lossy(name);
-        (!name.is_empty()).then(|| format!("{}@plt", demangle(&name)))
+        (!name.is_empty()).then(|| format!("{name}@plt"))
     }
 }
 

@@ -26,6 +26,8 @@ mod fixture;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+mod naming;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod report;
