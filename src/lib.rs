@@ -16,3 +16,4 @@ pub mod replay;
 pub mod symbols;
 pub mod sys;
 pub mod units;
+pub mod unwind;

@@ -13,6 +13,7 @@ use crate::perfdata::ReadAt;
 use crate::render::script::Origin;
 use crate::replay;
 use crate::replay::Anomalies;
+use crate::replay::Ends;
 use crate::replay::Index;
 use crate::replay::Recording;
 
@@ -198,5 +199,28 @@ pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
     let anomalies = Anomalies { undecodable, ..anomalies.clone() };
     if !anomalies.is_empty() {
         message::warn(&anomalies.to_string());
+    }
+}
+
+/// Tells of stacks that could not be unwound to their bottom.
+pub(super) fn tell_ends(ends: &Ends) {
+    let Ends { n_stacks, n_cut, n_32_bit, n_other_machine, copied_bytes } = *ends;
+    if n_cut != 0 {
+        message::warn(&format!(
+            "{n_cut} of {n_stacks} call chains end early, where the copy of their stack does; record \
+             with `--call-graph dwarf,SIZE` and a SIZE above {copied_bytes} for longer ones"
+        ));
+    }
+    if n_32_bit != 0 {
+        message::warn(&format!(
+            "{n_32_bit} of {n_stacks} call chains are of tasks in 32-bit mode, whose stacks are not \
+             unwound"
+        ));
+    }
+    if n_other_machine != 0 {
+        message::warn(&format!(
+            "{n_other_machine} call chains lack their user part: stacks are unwound of x86-64 and \
+             AArch64 alone, and the recording is of another machine or does not say of which"
+        ));
     }
 }

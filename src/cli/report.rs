@@ -242,6 +242,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .map_err(cannot_write)?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
+        input::tell_ends(&resolved.ends);
         warn_of_droppers(&index);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));

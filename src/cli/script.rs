@@ -107,11 +107,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
-    let n_bad_chains = script(&source, &options, &mut out).map_err(|error| match error {
+    let told = script(&source, &options, &mut out).map_err(|error| match error {
         script::Error::Write(error) => Failure::because("cannot write the samples", &error),
         error => Failure::because(format!("cannot read `{}`", args.input.display()), &error),
     })?;
-    input::tell(&index.anomalies, n_bad_chains);
+    input::tell(&index.anomalies, told.n_bad_chains);
+    input::tell_ends(&told.ends);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -69,6 +69,7 @@ pub use sample::Registers;
 pub use sample::Sample;
 pub use sample::SampleLayout;
 pub use sample::UserStack;
+pub use sample::UserState;
 pub use sample_id::SampleId;
 pub use sample_id::SampleIdLayout;
 pub use stat_record::CpuMap;

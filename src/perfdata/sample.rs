@@ -119,6 +119,17 @@ pub struct UserStack<'a> {
     pub dyn_size: u64,
 }
 
+/// From what the frames of a task's user code can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserState<'a> {
+    /// Which registers there are, by bit: `sample_regs_user` of the event.
+    pub mask: u64,
+    /// The registers.
+    pub registers: Registers<'a>,
+    /// The stack from the stack pointer on.
+    pub stack: UserStack<'a>,
+}
+
 /// `PERF_SAMPLE_BRANCH_HW_INDEX`.
 const BRANCH_HW_INDEX: u64 = 1 << 17;
 /// `PERF_SAMPLE_BRANCH_COUNTERS`.
@@ -301,6 +312,30 @@ impl SampleLayout {
         }
         let len = usize::try_from(cursor.u32("raw size")?).unwrap_or(usize::MAX);
         cursor.bytes(len, "raw data").map(Some)
+    }
+
+    /// The user registers and the copy of the user stack, from which callers can be found; `None` if
+    /// the event has not both, or the sample holds no registers, as that of a kernel thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`](super::Error::Truncated) if the record holds less than it claims.
+    pub fn user_state<'a>(&self, sample: &'a [u8]) -> Result<Option<UserState<'a>>> {
+        if !self.has_user_state() {
+            return Ok(None);
+        }
+        let sample = self.decode(sample, FileOffset(0))?;
+        let Some((registers, stack)) = sample.regs_user.zip(sample.stack_user) else {
+            return Ok(None);
+        };
+        let mask = self.attr.sample_regs_user;
+        Ok((registers.abi != 0).then_some(UserState { mask, registers, stack }))
+    }
+
+    /// Whether its samples hold user registers and a copy of the user stack.
+    pub fn has_user_state(&self) -> bool {
+        self.attr.sample_type.contains(SampleType::REGS_USER | SampleType::STACK_USER)
+            && !self.is_off_cpu
     }
 
     /// All fields of a sample, whose body stands at `at` in the file.

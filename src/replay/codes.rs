@@ -2,6 +2,7 @@
 //! from the files that were mapped.
 
 use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
@@ -65,7 +66,7 @@ pub enum NoCode {
 pub struct CodeFiles<'a> {
     names: &'a Names<'a>,
     /// By module.
-    files: Vec<OnceCell<Result<ElfCode, NoCode>>>,
+    files: Vec<OnceLock<Result<ElfCode, NoCode>>>,
 }
 
 impl std::fmt::Debug for CodeFiles<'_> {
@@ -95,11 +96,21 @@ impl std::fmt::Debug for Codes<'_> {
 impl<'a> CodeFiles<'a> {
     /// The files of the modules that `names` knows.
     pub fn new(names: &'a Names<'a>) -> Self {
-        Self { names, files: cells(names.n_modules()) }
+        let files = std::iter::repeat_with(OnceLock::new).take(names.n_modules()).collect();
+        Self { names, files }
+    }
+
+    /// The names of everything in the recording.
+    pub(super) fn names(&self) -> &'a Names<'a> {
+        self.names
     }
 
     fn file(&self, mapping: u32) -> Result<&ElfCode, NoCode> {
-        let module = self.names.module_of(mapping);
+        self.of_module(self.names.module_of(mapping))
+    }
+
+    /// The file of the module with this number.
+    pub(super) fn of_module(&self, module: u32) -> Result<&ElfCode, NoCode> {
         let cell = self.files.get(module as usize).ok_or(NoCode::NoFile)?;
         cell.get_or_init(|| self.load(module)).as_ref().map_err(NoCode::clone)
     }

@@ -28,6 +28,7 @@ mod resolver;
 pub mod spans;
 pub mod timeline;
 mod untold;
+mod unwound;
 
 pub use anomalies::Anomalies;
 pub use codes::CodeFiles;
@@ -51,6 +52,8 @@ pub use resolver::Frame;
 pub use resolver::Resolver;
 pub use resolver::TaskAt;
 pub use resolver::unnamed_comm;
+pub use unwound::Ends;
+pub use unwound::Unwinding;
 
 use crate::perfdata;
 

@@ -15,10 +15,13 @@ use crate::perfdata::RecordKind;
 use crate::perfdata::RecordWalk;
 use crate::perfdata::Section;
 use crate::perfdata::U64s;
+use crate::perfdata::UserState;
 use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::CodeFiles;
+use super::Ends;
 use super::Error;
 use super::Frame;
 use super::Index;
@@ -26,6 +29,7 @@ use super::Names;
 use super::Readings;
 use super::Recording;
 use super::Resolver;
+use super::Unwinding;
 use super::resolved::CommId;
 use super::resolved::EventIdx;
 use super::resolved::EventInfo;
@@ -53,8 +57,10 @@ pub fn resolve(
     max_frames: usize,
 ) -> Result<Resolved, Error> {
     let next = AtomicUsize::new(0);
+    let files = CodeFiles::new(names);
+    let unwinding = Unwinding::new(recording, &files);
     let workers = rayon::broadcast(|_| {
-        let mut worker = Worker::new(recording, index, keep, max_frames);
+        let mut worker = Worker::new(recording, index, &unwinding, keep, max_frames);
         while let Some(chunk) = index.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             worker.chunk(input, *chunk)?;
         }
@@ -154,13 +160,19 @@ struct Scratch {
 }
 
 impl<'a> Worker<'a> {
-    fn new(recording: &'a Recording, index: &'a Index, keep: Keep, max_frames: usize) -> Self {
+    fn new(
+        recording: &'a Recording,
+        index: &'a Index,
+        unwinding: &'a Unwinding<'a>,
+        keep: Keep,
+        max_frames: usize,
+    ) -> Self {
         Self {
             recording,
             readings: &index.readings,
             keep,
             max_frames,
-            resolver: Resolver::new(&index.timeline),
+            resolver: Resolver::with_unwinding(&index.timeline, unwinding),
             frames: Vec::new(),
             frame_ids: FxHashMap::default(),
             ips: FxHashMap::default(),
@@ -196,10 +208,12 @@ impl<'a> Worker<'a> {
         let mode = layout.cpumode(raw.body, raw.header.cpumode());
         let frame = self.ip(&task, mode, ip, moment);
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
-        let stack = match chain {
-            Ok(Some(chain)) => self.stack(&task, &chain, moment),
-            Ok(None) => NONE,
-            Err(_) => {
+        let state = if self.keep.stack { layout.user_state(raw.body) } else { Ok(None) };
+        let stack = match (chain, state) {
+            (Ok(Some(chain)), Ok(None)) => self.stack(&task, &chain, moment),
+            (Ok(Some(chain)), Ok(Some(state))) => self.unwound(&task, &chain, &state, moment),
+            (Ok(None), Ok(_)) => NONE,
+            (Err(_), _) | (_, Err(_)) => {
                 self.n_bad_chains += 1;
                 NONE
             }
@@ -261,17 +275,38 @@ impl<'a> Worker<'a> {
         let (id, is_new) = self.raw_chains.intern(&scratch.raw);
         if is_new {
             scratch.frames.clear();
-            scratch.ids.clear();
             let frames = &mut scratch.frames;
             self.resolver.chain(task, chain, self.max_frames, moment, frames);
-            for &frame in &scratch.frames {
-                scratch.ids.push(self.frame_id(frame));
-            }
-            let (stack, _) = self.stacks.intern(&scratch.ids);
+            let stack = self.stack_of(&mut scratch);
             self.stack_of_chain.push(stack);
         }
         self.scratch = scratch;
         self.stack_of_chain[id as usize]
+    }
+
+    /// The stack of the kernel's part, `chain`, and of what the copy of the user stack leads to.
+    fn unwound(
+        &mut self,
+        task: &TaskAt,
+        chain: &U64s<'_>,
+        state: &UserState<'_>,
+        moment: Moment,
+    ) -> u32 {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.frames.clear();
+        self.resolver.chain(task, chain, self.max_frames, moment, &mut scratch.frames);
+        self.resolver.unwind(task, state, self.max_frames, moment, &mut scratch.frames);
+        let stack = self.stack_of(&mut scratch);
+        self.scratch = scratch;
+        stack
+    }
+
+    fn stack_of(&mut self, scratch: &mut Scratch) -> u32 {
+        scratch.ids.clear();
+        for &frame in &scratch.frames {
+            scratch.ids.push(self.frame_id(frame));
+        }
+        self.stacks.intern(&scratch.ids).0
     }
 }
 
@@ -306,6 +341,10 @@ fn merge(
     let mut groups: FxHashMap<Key, Weight> = FxHashMap::default();
     let mut ids = Vec::new();
     let n_bad_chains = workers.iter().map(|it| it.n_bad_chains).sum();
+    let mut ends = Ends::default();
+    for worker in &workers {
+        ends.add(&worker.resolver.ends());
+    }
     for worker in workers {
         let to_merged: Vec<u32> = worker
             .frames
@@ -335,7 +374,7 @@ fn merge(
     }
     let mut groups: Vec<(Key, Weight)> = groups.into_iter().collect();
     groups.sort_unstable_by_key(|(_, weight)| weight.first);
-    let mut resolved = Resolved { n_bad_chains, ..Resolved::default() };
+    let mut resolved = Resolved { n_bad_chains, ends, ..Resolved::default() };
     names.name_all(&frames, &mut resolved);
     for id in 0..stacks.starts.len() {
         resolved.stacks.push(stacks.get(narrow(id)).iter().map(|&id| LocationId(id)));

@@ -6,6 +6,7 @@ use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::Ends;
 use super::timeline::Owner;
 
 /// An index into [`Resolved::events`].
@@ -51,6 +52,8 @@ pub struct Resolved {
     pub comms: Vec<Vec<u8>>,
     /// Samples whose call chain does not fit into their record: they count without it.
     pub n_bad_chains: u64,
+    /// How the unwinding of samples' stacks ended.
+    pub ends: Ends,
 }
 
 /// One event of the recording.

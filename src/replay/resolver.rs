@@ -3,17 +3,21 @@
 use rustc_hash::FxHashMap;
 
 use crate::perfdata::U64s;
+use crate::perfdata::UserState;
 use crate::perfdata::misc;
 use crate::units::Addr;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::Ends;
+use super::Unwinding;
 use super::resolved::CommId;
 use super::resolved::Level;
 use super::spans::Moment;
 use super::timeline::Owner;
 use super::timeline::ProcessAt;
 use super::timeline::Timeline;
+use super::unwound::Unwinder;
 
 /// An address, who owned it, and at which privilege it ran: all that a name depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,10 +42,10 @@ pub struct TaskAt {
 }
 
 /// Resolves addresses; each thread has one of its own.
-#[derive(Debug)]
 pub struct Resolver<'t> {
     timeline: &'t Timeline,
     tasks: FxHashMap<(Pid, Tid), TaskAt>,
+    unwinder: Option<Unwinder<'t>>,
 }
 
 /// The context marks in a call chain: `enum perf_callchain_context`. A larger number than this is
@@ -51,10 +55,42 @@ const CONTEXT_HV: u64 = (-32_i64).cast_unsigned();
 const CONTEXT_KERNEL: u64 = (-128_i64).cast_unsigned();
 const CONTEXT_USER: u64 = (-512_i64).cast_unsigned();
 
+impl std::fmt::Debug for Resolver<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("tasks", &self.tasks.len()).finish_non_exhaustive()
+    }
+}
+
 impl<'t> Resolver<'t> {
     /// A resolver over `timeline`.
     pub fn new(timeline: &'t Timeline) -> Self {
-        Self { timeline, tasks: FxHashMap::default() }
+        Self { timeline, tasks: FxHashMap::default(), unwinder: None }
+    }
+
+    /// A resolver over `timeline` that finds the callers of samples that hold a copy of their stack.
+    pub fn with_unwinding(timeline: &'t Timeline, unwinding: &'t Unwinding<'t>) -> Self {
+        let unwinder = Some(Unwinder::new(unwinding, timeline));
+        Self { unwinder, ..Self::new(timeline) }
+    }
+
+    /// How the unwinding of stacks ended so far.
+    pub fn ends(&self) -> Ends {
+        self.unwinder.as_ref().map(|it| it.ends).unwrap_or_default()
+    }
+
+    /// Appends the frames of user code that the registers and the copy of the stack in a sample lead
+    /// to, at most `max_frames`.
+    pub fn unwind(
+        &mut self,
+        task: &TaskAt,
+        state: &UserState<'_>,
+        max_frames: usize,
+        moment: Moment,
+        frames: &mut Vec<Frame>,
+    ) {
+        if let Some(unwinder) = &mut self.unwinder {
+            unwinder.unwind(&task.process, state, max_frames, moment, frames);
+        }
     }
 
     /// The thread `tid` of `pid` at `moment`.

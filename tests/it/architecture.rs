@@ -22,13 +22,18 @@ enum Half {
     Impure,
 }
 
-const STAGES: [Stage; 13] = [
+const STAGES: [Stage; 14] = [
     Stage { name: "units", may_use: &[], half: Half::Pure },
     Stage { name: "btf", may_use: &["units"], half: Half::Pure },
     Stage { name: "perfdata", may_use: &["units"], half: Half::Pure },
     Stage { name: "events", may_use: &["units", "perfdata"], half: Half::Pure },
     Stage { name: "symbols", may_use: &["units", "btf", "perfdata"], half: Half::Pure },
-    Stage { name: "replay", may_use: &["units", "btf", "perfdata", "symbols"], half: Half::Pure },
+    Stage { name: "unwind", may_use: &["units", "symbols"], half: Half::Pure },
+    Stage {
+        name: "replay",
+        may_use: &["units", "btf", "perfdata", "symbols", "unwind"],
+        half: Half::Pure,
+    },
     Stage { name: "profile", may_use: &["units", "symbols", "replay"], half: Half::Pure },
     Stage {
         name: "render",

@@ -8,12 +8,14 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::misc;
 use crate::render::escape::escape;
+use crate::replay::Ends;
 use crate::replay::Event;
 use crate::replay::Frame;
 use crate::replay::Name;
 use crate::replay::Reading;
 use crate::replay::Resolver;
 use crate::replay::TaskAt;
+use crate::replay::Unwinding;
 use crate::replay::spans::Moment;
 use crate::replay::unnamed_comm;
 use crate::units::FileOffset;
@@ -62,13 +64,18 @@ pub(super) struct Prefix {
 }
 
 impl<'a> Formatter<'a> {
-    pub(super) fn new(source: &'a Source<'a>, options: &'a Options, texts: &'a Texts) -> Self {
+    pub(super) fn new(
+        source: &'a Source<'a>,
+        options: &'a Options,
+        texts: &'a Texts,
+        unwinding: &'a Unwinding<'a>,
+    ) -> Self {
         let events = &source.recording.events;
         Self {
             source,
             options,
             texts,
-            resolver: Resolver::new(&source.index.timeline),
+            resolver: Resolver::with_unwinding(&source.index.timeline, unwinding),
             name_width: events.iter().map(|it| it.name.len()).max().unwrap_or(0),
             places: FxHashMap::default(),
             place_texts: Vec::new(),
@@ -76,6 +83,11 @@ impl<'a> Formatter<'a> {
             frames: Vec::new(),
             n_bad_chains: 0,
         }
+    }
+
+    /// How the unwinding of stacks ended so far.
+    pub(super) fn ends(&self) -> Ends {
+        self.resolver.ends()
     }
 
     /// Appends the record at the start of `bytes`, which stands at `at`.
@@ -136,9 +148,10 @@ impl<'a> Formatter<'a> {
         if fields.is_empty() {
             return;
         }
-        let chain = layout.callchain(body).unwrap_or_else(|_| {
+        let both = layout.callchain(body).and_then(|it| Ok((it, layout.user_state(body)?)));
+        let (chain, state) = both.unwrap_or_else(|_| {
             self.n_bad_chains += 1;
-            None
+            (None, None)
         });
         let has_chain = fields.contains(Fields::IP) && chain.is_some();
         let prefix = Prefix { fields, task: (pid, tid), cpu, time, has_chain };
@@ -184,6 +197,9 @@ impl<'a> Formatter<'a> {
                     frames.clear();
                     let max_frames = self.options.max_frames;
                     self.resolver.chain(&task, &chain, max_frames, moment, &mut frames);
+                    if let Some(state) = &state {
+                        self.resolver.unwind(&task, state, max_frames, moment, &mut frames);
+                    }
                     for frame in &frames {
                         out.push(b'\t');
                         self.frame(frame, fields, out);

@@ -25,10 +25,13 @@ use crate::perfdata::ReadAt;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::read_up_to;
+use crate::replay::CodeFiles;
+use crate::replay::Ends;
 use crate::replay::Entry;
 use crate::replay::Index;
 use crate::replay::Names;
 use crate::replay::Recording;
+use crate::replay::Unwinding;
 use crate::units::Cpu;
 use crate::units::FileOffset;
 use crate::units::Pid;
@@ -123,6 +126,15 @@ impl std::fmt::Debug for Source<'_> {
     }
 }
 
+/// What went wrong with the call chains that were printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Samples with a call chain that does not fit into their record.
+    pub n_bad_chains: u64,
+    /// How the unwinding of samples' stacks ended.
+    pub ends: Ends,
+}
+
 /// How many records one thread formats at a time.
 const BATCH: usize = 2048;
 /// How many batches are formatted before they are written: bounds the memory for their text.
@@ -134,12 +146,12 @@ const OFTEN_ENOUGH: u64 = 4 << 10;
 
 /// Prints every listed record of `source` to `out`.
 ///
-/// Returns how many samples had a call chain that does not fit into their record.
-///
 /// # Errors
 ///
 /// [`Error::Read`] if the recording cannot be read again, [`Error::Write`] if `out` takes no more.
-pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<u64, Error> {
+pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<Told, Error> {
+    let files = CodeFiles::new(source.names);
+    let unwinding = Unwinding::new(source.recording, &files);
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
@@ -152,7 +164,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
             .par_chunks(BATCH)
             .map(|batch| {
                 let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let mut formatter = pop.unwrap_or_else(|| Formatter::new(source, options, &texts));
+                let mut formatter =
+                    pop.unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding));
                 let mut text = Vec::new();
                 let done = format_batch(source, batch, &mut formatter, &mut text);
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
@@ -165,7 +178,12 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     }
     out.flush()?;
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(idle.iter().map(|it| it.n_bad_chains).sum())
+    let mut told = Told::default();
+    for formatter in &idle {
+        told.n_bad_chains += formatter.n_bad_chains;
+        told.ends.add(&formatter.ends());
+    }
+    Ok(told)
 }
 
 /// What raw data is printed by.

@@ -1,0 +1,287 @@
+//! The unwind tables of a file: from an address to the row that tells of it.
+
+use std::fmt;
+
+use gimli::BaseAddresses;
+use gimli::CfaRule;
+use gimli::CieOrFde;
+use gimli::CommonInformationEntry;
+use gimli::DebugFrame;
+use gimli::EhFrame;
+use gimli::EndianSlice;
+use gimli::FrameDescriptionEntry;
+use gimli::LittleEndian;
+use gimli::RegisterRule;
+use gimli::UnwindContext;
+use gimli::UnwindOffset;
+use gimli::UnwindSection;
+use gimli::UnwindTableRow;
+use gimli::Vendor;
+
+use crate::symbols::ElfCode;
+use crate::symbols::Part;
+use crate::symbols::Section;
+use crate::units::Addr;
+
+use super::Arch;
+use super::Row;
+use super::row::Cfa;
+use super::row::Expression;
+use super::row::Rule;
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The unwind tables of a file, indexed.
+pub struct Table<'a> {
+    arch: Arch,
+    bases: BaseAddresses,
+    eh_frame: Option<(EhFrame<Bytes<'a>>, Index<'a>)>,
+    debug_frame: Option<(DebugFrame<Bytes<'a>>, Index<'a>)>,
+}
+
+impl fmt::Debug for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("arch", &self.arch).finish_non_exhaustive()
+    }
+}
+
+/// Where the entry is that may tell of an address.
+#[derive(Debug)]
+enum Index<'a> {
+    /// The linker's own, `.eh_frame_hdr`.
+    Sorted {
+        /// First addresses and places of entries, both relative to `base`, 4 bytes each.
+        pairs: &'a [[u8; 8]],
+        base: u64,
+        eh_frame: u64,
+    },
+    /// Ours: first addresses and offsets of entries.
+    Own(Vec<(u64, u32)>),
+}
+
+/// What a walk through the tables needs; each thread has one of its own.
+#[derive(Debug, Default)]
+pub struct Context(Box<UnwindContext<usize>>);
+
+/// The most bytes of the program of one function. That of the largest function of a libLLVM has a
+/// hundredth of it.
+const MAX_PROGRAM_BYTES: usize = 256 << 10;
+/// The most bytes of an expression.
+const MAX_EXPRESSION_BYTES: usize = 256;
+
+impl<'a> Table<'a> {
+    /// The tables of `code`, from the file that was mapped and from the one that has its debug
+    /// information; `None` if it has none, or is of another machine.
+    pub fn new(code: &'a ElfCode) -> Option<Self> {
+        let arch = Arch::from_elf(code.e_machine())?;
+        let mapped = code.part(Part::Mapped);
+        if !mapped.is_little_endian() || mapped.bytes().get(4) != Some(&2) {
+            return None;
+        }
+        let section = |part, name| -> Option<Section<'a>> {
+            code.section(part, name).filter(|it| !it.bytes.is_empty())
+        };
+        let addr = |name| section(Part::Mapped, name).map_or(0, |it| it.addr.0);
+        let bases = BaseAddresses::default()
+            .set_eh_frame_hdr(addr(".eh_frame_hdr"))
+            .set_eh_frame(addr(".eh_frame"))
+            .set_text(addr(".text"))
+            .set_got(addr(".got"));
+        let vendor = match arch {
+            Arch::X86_64 => Vendor::Default,
+            Arch::Aarch64 => Vendor::AArch64,
+        };
+        let eh_frame = section(Part::Mapped, ".eh_frame").map(|it| {
+            let mut frames = EhFrame::new(it.bytes, LittleEndian);
+            frames.set_address_size(8);
+            frames.set_vendor(vendor);
+            let hdr = section(Part::Mapped, ".eh_frame_hdr");
+            let index = hdr
+                .and_then(|hdr| sorted(hdr, it))
+                .unwrap_or_else(|| Index::Own(entries(&frames, &bases)));
+            (frames, index)
+        });
+        let debug_frame = [Part::Debug, Part::Mapped]
+            .into_iter()
+            .find_map(|part| section(part, ".debug_frame"))
+            .map(|it| {
+                let mut frames = DebugFrame::new(it.bytes, LittleEndian);
+                frames.set_address_size(8);
+                frames.set_vendor(vendor);
+                let index = Index::Own(entries(&frames, &bases));
+                (frames, index)
+            });
+        (eh_frame.is_some() || debug_frame.is_some()).then_some(Self {
+            arch,
+            bases,
+            eh_frame,
+            debug_frame,
+        })
+    }
+
+    /// The machine whose code they tell of.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// What the tables say of the link-time address `addr`.
+    ///
+    /// `None` if they say nothing: then the code keeps to some convention of its own. A table that is
+    /// damaged there gives a row that leads nowhere.
+    pub fn row(&self, addr: Addr, context: &mut Context) -> Option<Row> {
+        let of_eh_frame = self
+            .eh_frame
+            .as_ref()
+            .and_then(|(frames, index)| self.find(frames, index, addr.0, context));
+        of_eh_frame.or_else(|| {
+            let (frames, index) = self.debug_frame.as_ref()?;
+            self.find(frames, index, addr.0, context)
+        })
+    }
+
+    fn find<S: UnwindSection<Bytes<'a>>>(
+        &self,
+        frames: &S,
+        index: &Index<'_>,
+        addr: u64,
+        context: &mut Context,
+    ) -> Option<Row> {
+        let offset = index.find(addr)?;
+        let entry = frames
+            .fde_from_offset(&self.bases, S::Offset::from(offset), S::cie_from_offset)
+            .ok()
+            .filter(|it| it.contains(addr))?;
+        Some(self.row_of(frames, &entry, addr, context).unwrap_or_else(Row::dead_end))
+    }
+
+    fn row_of<S: UnwindSection<Bytes<'a>>>(
+        &self,
+        frames: &S,
+        entry: &FrameDescriptionEntry<Bytes<'a>>,
+        addr: u64,
+        context: &mut Context,
+    ) -> Option<Row> {
+        let cie: &CommonInformationEntry<Bytes<'a>> = entry.cie();
+        if entry.entry_len() > MAX_PROGRAM_BYTES || cie.entry_len() > MAX_PROGRAM_BYTES {
+            return None;
+        }
+        let found =
+            entry.unwind_info_for_address(frames, &self.bases, &mut context.0, addr).ok()?;
+        let row = self.convert(frames, found)?;
+        let return_register = u8::try_from(cie.return_address_register().0).ok()?;
+        Some(Row { return_register, is_signal: entry.is_signal_trampoline(), ..row })
+    }
+
+    fn convert<S: UnwindSection<Bytes<'a>>>(
+        &self,
+        frames: &S,
+        row: &UnwindTableRow<usize>,
+    ) -> Option<Row> {
+        let expression = |it: &gimli::UnwindExpression<usize>| {
+            let bytes = it.get(frames).ok()?.0;
+            (bytes.len() <= MAX_EXPRESSION_BYTES).then(|| Expression(bytes.slice().into()))
+        };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Cfa::Register(u8::try_from(register.0).ok()?, *offset)
+            }
+            CfaRule::Expression(it) => Cfa::Expression(expression(it)?),
+        };
+        let mut is_signed = false;
+        let mut rules: Vec<(u8, Rule)> = Vec::new();
+        for (register, rule) in row.registers() {
+            if *register == gimli::AArch64::RA_SIGN_STATE && self.arch == Arch::Aarch64 {
+                is_signed = matches!(rule, RegisterRule::Constant(it) if it & 1 == 1);
+                continue;
+            }
+            // Registers of floating point and vectors lead to no frame.
+            let number = u8::try_from(register.0).ok();
+            let Some(number) = number.filter(|it| *it < self.arch.n_registers()) else { continue };
+            let rule = match rule {
+                RegisterRule::SameValue => Rule::Same,
+                RegisterRule::Offset(offset) => Rule::At(*offset),
+                RegisterRule::ValOffset(offset) => Rule::Is(*offset),
+                RegisterRule::Register(other) => {
+                    u8::try_from(other.0).map_or(Rule::Undefined, Rule::In)
+                }
+                RegisterRule::Expression(it) => {
+                    expression(it).map_or(Rule::Undefined, Rule::AtExpression)
+                }
+                RegisterRule::ValExpression(it) => {
+                    expression(it).map_or(Rule::Undefined, Rule::IsExpression)
+                }
+                _ => Rule::Undefined,
+            };
+            rules.push((number, rule));
+        }
+        rules.sort_unstable_by_key(|it| it.0);
+        let rules = rules.into_boxed_slice();
+        Some(Row { cfa, rules, return_register: 0, is_signal: false, is_signed })
+    }
+}
+
+impl Index<'_> {
+    /// The offset of the entry that begins nearest at or below `addr`.
+    fn find(&self, addr: u64) -> Option<usize> {
+        match self {
+            Self::Sorted { pairs, base, eh_frame } => {
+                let target =
+                    |bytes: [u8; 4]| base.wrapping_add_signed(i64::from(i32::from_le_bytes(bytes)));
+                let split = |[a, b, c, d, e, f, g, h]: [u8; 8]| ([a, b, c, d], [e, f, g, h]);
+                let n_before = pairs.partition_point(|it| target(split(*it).0) <= addr);
+                let pair = pairs.get(n_before.checked_sub(1)?)?;
+                usize::try_from(target(split(*pair).1).checked_sub(*eh_frame)?).ok()
+            }
+            Self::Own(entries) => {
+                let n_before = entries.partition_point(|it| it.0 <= addr);
+                let (_, offset) = entries.get(n_before.checked_sub(1)?)?;
+                usize::try_from(*offset).ok()
+            }
+        }
+    }
+}
+
+/// The linker's own index, if it is of the form that linkers write: `.eh_frame_hdr` with a table of
+/// pairs relative to it, 4 bytes each.
+///
+/// Source: "The `.eh_frame_hdr` section" in the Linux Standard Base.
+fn sorted<'a>(hdr: Section<'a>, eh_frame: Section<'_>) -> Option<Index<'a>> {
+    const UDATA4: u8 = 0x03;
+    const PCREL_SDATA4: u8 = 0x1b;
+    const DATAREL_SDATA4: u8 = 0x3b;
+    let rest = hdr.bytes.strip_prefix(&[1, PCREL_SDATA4, UDATA4, DATAREL_SDATA4])?;
+    let (_, rest) = rest.split_first_chunk::<4>()?;
+    let (n, rest) = rest.split_first_chunk::<4>()?;
+    let n = usize::try_from(u32::from_le_bytes(*n)).ok()?;
+    let (pairs, _) = rest.as_chunks::<8>();
+    let pairs = pairs.get(..n)?;
+    (n != 0).then_some(Index::Sorted { pairs, base: hdr.addr.0, eh_frame: eh_frame.addr.0 })
+}
+
+/// First addresses and offsets of all entries, sorted.
+fn entries<'a, S: UnwindSection<Bytes<'a>>>(frames: &S, bases: &BaseAddresses) -> Vec<(u64, u32)> {
+    let mut found = Vec::new();
+    let mut cie: Option<CommonInformationEntry<Bytes<'a>>> = None;
+    let mut walk = frames.entries(bases);
+    // What is damaged ends the walk; what came before it holds.
+    while let Ok(Some(entry)) = walk.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let parsed = partial.parse(|frames, bases, offset| {
+            let at: usize = UnwindOffset::into(offset);
+            if let Some(cie) = cie.as_ref().filter(|it| it.offset() == at) {
+                return Ok(cie.clone());
+            }
+            let parsed = frames.cie_from_offset(bases, offset)?;
+            cie = Some(parsed.clone());
+            Ok(parsed)
+        });
+        if let Ok(entry) = parsed
+            && let Ok(offset) = u32::try_from(entry.offset())
+            && entry.len() != 0
+        {
+            found.push((entry.initial_address(), offset));
+        }
+    }
+    found.sort_unstable();
+    found
+}
