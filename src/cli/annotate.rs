@@ -44,6 +44,7 @@ use super::message::Failure;
 use super::naming;
 use super::script::stdout;
 use super::sources::ThisMachine;
+use super::symbol_options::SymbolOptions;
 
 use choose::Chosen;
 use source::SourceFiles;
@@ -112,6 +113,9 @@ pub(super) struct Args {
     #[command(flatten)]
     naming: naming::Args,
 
+    #[command(flatten)]
+    symbols_from: SymbolOptions,
+
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -159,7 +163,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let machine = ThisMachine::new(&file, &index, &args.symbols_from)
+        .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
     let resolved = resolve(&recording, &index, &file, &names, keep, 0).map_err(cannot)?;

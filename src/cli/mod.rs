@@ -22,6 +22,7 @@ mod report;
 mod sample_options;
 mod script;
 mod sources;
+mod symbol_options;
 mod values;
 
 use std::process::ExitCode;

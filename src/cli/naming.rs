@@ -50,7 +50,7 @@ impl Args {
         let (path, kernel) = match (&self.kallsyms, &self.vmlinux) {
             // A file of the kernel's own can be read, and not mapped.
             (Some(path), _) => (path, std::fs::read(path).map(|text| of_kallsyms(&text))),
-            (None, Some(path)) => (path, Disk.open(path).map(|bytes| of_vmlinux(&bytes))),
+            (None, Some(path)) => (path, Disk.open(path).map(|it| of_vmlinux(&it.bytes))),
             (None, None) => return Ok(None),
         };
         let kernel = kernel.map_err(|error| {

@@ -41,6 +41,7 @@ use super::message::Failure;
 use super::naming;
 use super::script::stdout;
 use super::sources::ThisMachine;
+use super::symbol_options::SymbolOptions;
 
 /// What was typed after `bpfperf report`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
@@ -158,6 +159,9 @@ pub(super) struct Args {
     #[arg(long)]
     no_inline: bool,
 
+    #[command(flatten)]
+    symbols_from: SymbolOptions,
+
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -205,7 +209,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let machine = ThisMachine::new(&file, &index, &args.symbols_from)
+        .with_kernel(args.naming.kernel(&index)?);
     let mut names = Names::new(&index, &machine).demangled(args.naming.demangling());
     if args.bill.is_asked() {
         let (recording, index, input, names) = (&recording, &index, &file, &names);

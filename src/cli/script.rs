@@ -28,6 +28,7 @@ use super::input::Input;
 use super::message::Failure;
 use super::naming;
 use super::sources::ThisMachine;
+use super::symbol_options::SymbolOptions;
 
 /// What `script` takes.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
@@ -77,6 +78,8 @@ pub(super) struct Args {
     /// Taken for the habit of it: inlined frames are not shown.
     #[arg(long)]
     no_inline: bool,
+    #[command(flatten)]
+    symbols_from: SymbolOptions,
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -104,7 +107,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let options = options(args, &file, &recording, &index)?;
-    let machine = ThisMachine::new(&file, &index).with_kernel(args.naming.kernel(&index)?);
+    let machine = ThisMachine::new(&file, &index, &args.symbols_from)
+        .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
     let told = script(&source, &options, &mut out).map_err(|error| match error {

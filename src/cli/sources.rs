@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::host::files::Disk;
+use crate::host::files::modified;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
 use crate::replay::Index;
@@ -19,19 +20,24 @@ use crate::symbols::Files;
 use crate::symbols::Kallsyms;
 use crate::symbols::ModuleFile;
 use crate::symbols::PerfMap;
+use crate::symbols::Places;
 use crate::symbols::build_id_from_notes;
+use crate::symbols::is_at_its_path;
 use crate::units::BuildId;
 use crate::units::Pid;
 
 use super::input::Input;
 use super::message;
+use super::symbol_options::SymbolOptions;
 
 /// This machine's files, its kernel, and perf's store of files by build id.
 #[derive(Debug)]
 pub(super) struct ThisMachine {
-    cache: Option<PathBuf>,
+    places: Places,
     /// The symbols of the recorded kernel, where the recording has them.
     kallsyms: Option<PathBuf>,
+    /// The build id of the recorded kernel.
+    kernel: Option<BuildId>,
     /// The release of the recorded kernel.
     release: Option<String>,
     /// The kernel that the user chose.
@@ -40,11 +46,16 @@ pub(super) struct ThisMachine {
 
 impl ThisMachine {
     /// What names the addresses of the recording `input`, of which `index` was made.
-    pub(super) fn new(input: &Input, index: &Index) -> Self {
+    pub(super) fn new(input: &Input, index: &Index, options: &SymbolOptions) -> Self {
         let release = index.release.as_ref();
         Self {
-            cache: std::env::home_dir().map(|home| home.join(".debug")),
+            places: Places {
+                symfs: options.symfs(),
+                store: options.store(),
+                recorded_until: input.metadata().ok().and_then(|it| modified(&it)),
+            },
             kallsyms: input.kallsyms().map(Path::to_owned),
+            kernel: index.kernel_build_id(),
             release: release.map(|it| String::from_utf8_lossy(it).into_owned()),
             chosen: None,
         }
@@ -70,21 +81,57 @@ impl ThisMachine {
     }
 }
 
+impl ThisMachine {
+    /// The symbols of the recorded kernel, where perf's store has them.
+    fn stored_kernel(&self) -> Option<LocalKernel> {
+        let build_id = self.kernel?;
+        let stored = self.places.stored(build_id, "kallsyms");
+        let text = stored.iter().find_map(|it| Some(Disk.open(it).ok()?.bytes))?;
+        let kallsyms = Kallsyms::parse(&text)
+            .inspect_err(|error| tracing::debug!(%error, "no stored kernel symbols"))
+            .ok()?;
+        Some(LocalKernel {
+            build_id: Some(build_id),
+            release: self.release.clone(),
+            kallsyms: kallsyms.into(),
+            is_chosen: false,
+        })
+    }
+
+    /// The vDSO of this machine, if it is the one that was recorded, or else that in perf's store.
+    fn recorded_vdso(&self, build_id: Option<BuildId>) -> Option<Vec<u8>> {
+        let is_it = |bytes: &[u8]| {
+            let own = symbols::Identity::of(bytes).ok().and_then(|it| it.build_id);
+            build_id.is_none() || own == build_id
+        };
+        vdso().ok().filter(|it| is_it(it)).or_else(|| {
+            let stored = self.places.stored(build_id?, "vdso");
+            stored
+                .iter()
+                .find_map(|it| Some(Disk.open(it).ok()?.bytes.to_vec()).filter(|it| is_it(it)))
+        })
+    }
+}
+
 impl Sources for ThisMachine {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-        ElfModule::load(&Disk, file, self.cache.as_deref())
+        ElfModule::load(&Disk, file, &self.places)
+    }
+
+    fn is_called_deleted(&self, file: &ModuleFile) -> bool {
+        is_at_its_path(&Disk, file, &self.places)
     }
 
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
-        ElfModule::parse(&recorded_vdso(build_id)?, None).ok()
+        ElfModule::parse(&self.recorded_vdso(build_id)?, None).ok()
     }
 
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
-        ElfCode::load(&Disk, file, self.cache.as_deref())
+        ElfCode::load(&Disk, file, &self.places)
     }
 
     fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
-        ElfCode::parse(Arc::new(recorded_vdso(build_id)?), None).ok()
+        ElfCode::parse(Arc::new(self.recorded_vdso(build_id)?), None).ok()
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
@@ -96,7 +143,7 @@ impl Sources for ThisMachine {
             tracing::debug!(path = %path.display(), owner, "not ours, and not used");
             return None;
         }
-        let bytes = Disk.open(path).ok()?;
+        let bytes = Disk.open(path).ok()?.bytes;
         let map = PerfMap::parse(&bytes);
         if map.n_bad_lines != 0 {
             message::warn(&format!(
@@ -115,13 +162,18 @@ impl Sources for ThisMachine {
         if let Some(recorded) = self.recorded_kernel() {
             return Some(recorded);
         }
+        let notes = std::fs::read("/sys/kernel/notes").ok();
+        let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
+        if build_id != self.kernel
+            && let Some(stored) = self.stored_kernel()
+        {
+            return Some(stored);
+        }
         let mut text = Vec::new();
         std::fs::File::open("/proc/kallsyms").ok()?.read_to_end(&mut text).ok()?;
         let kallsyms = Kallsyms::parse(&text)
             .inspect_err(|error| tracing::debug!(%error, "no kernel symbols"))
             .ok()?;
-        let notes = std::fs::read("/sys/kernel/notes").ok();
-        let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
         Some(LocalKernel {
             build_id,
             release: release(),
@@ -133,11 +185,4 @@ impl Sources for ThisMachine {
 
 fn lines(n: u64) -> String {
     if n == 1 { "1 line".to_owned() } else { format!("{n} lines") }
-}
-
-/// The vDSO of this machine, if it is the one that was recorded.
-fn recorded_vdso(build_id: Option<BuildId>) -> Option<Vec<u8>> {
-    let bytes = vdso().ok()?;
-    let own = symbols::Identity::of(&bytes).ok()?.build_id;
-    (build_id.is_none() || build_id == own).then_some(bytes)
 }

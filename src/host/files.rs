@@ -5,11 +5,23 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
+use nix::sys::statfs::BTRFS_SUPER_MAGIC;
+use nix::sys::statfs::OVERLAYFS_SUPER_MAGIC;
+use nix::sys::statfs::fstatfs;
+
+use crate::symbols::FileStatus;
 use crate::symbols::Files;
+use crate::symbols::Inode;
+use crate::symbols::Opened;
 use crate::sys::map::FileMap;
+use crate::sys::map::generation;
+use crate::sys::map::open_regular;
+use crate::units::Nanos;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +30,29 @@ pub struct Disk;
 impl Files for Disk {
     type Bytes = FileMap;
 
-    fn open(&self, path: &Path) -> io::Result<FileMap> {
-        FileMap::open(path)
+    fn open(&self, path: &Path) -> io::Result<Opened<FileMap>> {
+        let file = open_regular(path)?;
+        let metadata = file.metadata()?;
+        let inode = Inode {
+            maj: libc::major(metadata.dev()),
+            min: libc::minor(metadata.dev()),
+            ino: metadata.ino(),
+            generation: generation(&file),
+        };
+        let kind = fstatfs(&file).map(|it| it.filesystem_type());
+        let status = FileStatus {
+            inode: Some(inode),
+            is_device_unsure: matches!(kind, Ok(BTRFS_SUPER_MAGIC | OVERLAYFS_SUPER_MAGIC)),
+            modified: modified(&metadata),
+        };
+        Ok(Opened { bytes: FileMap::map(&file)?, status })
     }
+}
+
+/// When the content of a file last changed, since 1970.
+pub fn modified(metadata: &fs::Metadata) -> Option<Nanos> {
+    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Nanos(u64::try_from(since.as_nanos()).ok()?))
 }
 
 /// The vDSO as this kernel maps it into every process of our kind: an ELF file that lies on no disk.

@@ -1,6 +1,7 @@
 //! One pass over the headers of all records.
 
 use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BuildIdEntry;
@@ -152,6 +153,7 @@ impl Index {
             values: readings::Collector::default(),
             comm_ids: FxHashMap::default(),
             file_ids: FxHashMap::default(),
+            ambiguous: FxHashSet::default(),
             index: Self {
                 chunks: Vec::new(),
                 n_samples: vec![0; n_events],
@@ -171,7 +173,7 @@ impl Index {
         };
         if let Some(Feature::BuildIds(entries)) = recording.feature(FeatureId::BUILD_ID) {
             let known = entries.iter().filter_map(|it| Some((it.name.as_bytes(), it.build_id?)));
-            pass.index.build_ids.extend(known.map(|(name, id)| (name.to_vec(), id)));
+            known.for_each(|(name, id)| pass.build_id(name, id));
         }
         if let Some(Feature::OsRelease(release)) = recording.feature(FeatureId::OSRELEASE) {
             pass.index.release = Some(release.as_bytes().to_vec());
@@ -200,7 +202,10 @@ struct Pass<'r> {
     private: Assembler,
     values: readings::Collector,
     comm_ids: FxHashMap<Vec<u8>, CommId>,
-    file_ids: FxHashMap<MappedFile, FileId>,
+    /// The files of each path, build id and inode, which may be of several generations.
+    file_ids: FxHashMap<MappedFile, Vec<FileId>>,
+    /// The paths of which several build ids were told, or several inodes.
+    ambiguous: FxHashSet<Vec<u8>>,
     index: Index,
 }
 
@@ -363,7 +368,7 @@ impl Pass<'_> {
                 let mut cursor = Cursor::new(raw.body, at, endian);
                 match BuildIdEntry::decode(raw.header.misc, &mut cursor) {
                     Ok(BuildIdEntry { build_id: Some(id), filename, .. }) => {
-                        self.index.build_ids.insert(filename.to_vec(), id);
+                        self.build_id(filename, id);
                     }
                     _ => self.index.anomalies.undecodable += 1,
                 }
@@ -515,19 +520,58 @@ impl Pass<'_> {
         id
     }
 
+    /// The number of `file`. What was synthesized lacks the generation of its inode, and is taken for
+    /// any of that number.
     fn file(&mut self, file: MappedFile) -> FileId {
-        if let Some(id) = self.file_ids.get(&file) {
-            return *id;
+        let generation = file.inode.map_or(0, |it| it.generation);
+        let inode = file.inode.map(|it| Inode { generation: 0, ..it });
+        let key = MappedFile { inode, ..file };
+        let ids = self.file_ids.entry(key.clone()).or_default();
+        for id in ids.iter() {
+            let Some(Some(known)) = self.index.files.get_mut(id.0 as usize).map(|it| &mut it.inode)
+            else {
+                return *id;
+            };
+            if known.generation == 0 || generation == 0 || known.generation == generation {
+                known.generation = known.generation.max(generation);
+                return *id;
+            }
         }
         let id = FileId(narrow(self.index.files.len()));
-        self.index.files.push(file.clone());
+        ids.push(id);
+        let inode = inode.map(|it| Inode { generation, ..it });
+        self.index.files.push(MappedFile { inode, ..key });
         self.index.mappers.push(Vec::new());
-        self.file_ids.insert(file, id);
         id
+    }
+
+    /// Notes what a record or a section says of the build id of a path. In mount namespaces several
+    /// files may have one path; then it says nothing of either.
+    fn build_id(&mut self, path: &[u8], id: BuildId) {
+        match self.index.build_ids.insert(path.to_vec(), id) {
+            Some(other) if other != id => {
+                self.ambiguous.insert(path.to_vec());
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets the build ids of paths that several files have.
+    fn forget_ambiguous(&mut self) {
+        let mut inodes: FxHashMap<&[u8], Inode> = FxHashMap::default();
+        for file in &self.index.files {
+            let Some(inode) = file.inode else { continue };
+            let first = inodes.entry(&file.path).or_insert(inode);
+            if *first != inode {
+                self.ambiguous.insert(file.path.clone());
+            }
+        }
+        self.index.build_ids.retain(|path, _| !self.ambiguous.contains(path));
     }
 
     fn finish(mut self) -> Index {
         self.facts.sort_by_key(|(moment, _)| *moment);
+        self.forget_ambiguous();
         self.index.anomalies.undecodable += self.private.n_incomplete();
         if !self.index.bpf.is_empty() {
             // The timeline numbers symbols as it is told of them, the late ones first.

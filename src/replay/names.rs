@@ -21,6 +21,7 @@ use crate::symbols::Mapper;
 use crate::symbols::ModuleFile;
 use crate::symbols::PerfMap;
 use crate::symbols::demangle;
+use crate::symbols::undeleted;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
@@ -49,6 +50,11 @@ pub trait Sources: Sync {
     ///
     /// Why there are none; its addresses stay without a name.
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error>;
+
+    /// Whether `file`, whose path ends as those of deleted files do, is really called so.
+    fn is_called_deleted(&self, _file: &ModuleFile) -> bool {
+        false
+    }
 
     /// The symbols of the vDSO with `build_id` if that was recorded.
     fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule>;
@@ -128,6 +134,9 @@ impl std::fmt::Debug for Names<'_> {
 struct Module {
     kind: ModuleKind,
     dso: Dso,
+    /// The same without what the kernel added to the path since the file was deleted, which makes it
+    /// no other module.
+    undeleted_dso: Option<Dso>,
     table: OnceLock<Table>,
 }
 
@@ -208,7 +217,7 @@ impl<'a> Names<'a> {
                 let recorded = index.build_ids.get(&file.path).copied();
                 let mappers = index.mappers.get(mapping.file.0 as usize);
                 let mappers = mappers.map(Vec::as_slice).unwrap_or_default();
-                modules.push(Module::new(file, mapping, recorded, mappers));
+                modules.push(Module::new(file, mapping, recorded, mappers, sources));
                 narrow(modules.len() - 1)
             });
             module_of.push(id);
@@ -440,11 +449,15 @@ impl<'a> Names<'a> {
         let is_kernel =
             |it: &&Module| matches!(it.kind, ModuleKind::Kernel | ModuleKind::KernelModule(_));
         let (kernel, others): (Vec<_>, Vec<_>) = self.modules.iter().partition(is_kernel);
-        let kernel = kernel.into_iter().map(|it| &it.dso);
+        let kernel = kernel.into_iter().map(|it| (&it.dso, &it.dso));
         let mut dsos = Dsos::default();
         let ksymbols = (0..self.ksymbol_dsos.len()).map(|it| self.ksymbol_dso(it));
-        for dso in kernel.chain(ksymbols).chain(others.into_iter().map(|it| &it.dso)) {
-            dsos.id(dso);
+        let ksymbols = ksymbols.map(|it| (it, it));
+        let others = others.into_iter();
+        let others = others.map(|it| (&it.dso, it.undeleted_dso.as_ref().unwrap_or(&it.dso)));
+        for (dso, shown) in kernel.chain(ksymbols).chain(others) {
+            let id = dsos.id(shown);
+            dsos.by_place.insert(std::ptr::from_ref(dso), id);
         }
         dsos
     }
@@ -509,7 +522,9 @@ impl Module {
         mapping: &Mapping,
         recorded: Option<BuildId>,
         mappers: &[Mapper],
+        sources: &dyn Sources,
     ) -> Self {
+        let mut undeleted_dso = None;
         let path = text(&file.path);
         let build_id = file.build_id.or(recorded);
         let base = path.rsplit('/').next().filter(|it| !it.is_empty()).unwrap_or(&path).to_owned();
@@ -535,9 +550,16 @@ impl Module {
             let shown = dso(&path, &base);
             let path = PathBuf::from(OsString::from_vec(file.path.clone()));
             let (inode, mappers) = (file.inode, mappers.to_vec());
-            (ModuleKind::Elf(ModuleFile { path, build_id, inode, mappers }), shown)
+            let file = ModuleFile { path, build_id, inode, mappers };
+            if let Some(path) = undeleted(&file.path)
+                && !sources.is_called_deleted(&file)
+            {
+                let path = path.to_string_lossy();
+                undeleted_dso = Some(dso(&path, path.rsplit('/').next().unwrap_or(&path)));
+            }
+            (ModuleKind::Elf(file), shown)
         };
-        Self { kind, dso, table: OnceLock::new() }
+        Self { kind, dso, undeleted_dso, table: OnceLock::new() }
     }
 }
 

@@ -26,6 +26,18 @@ pub(super) fn build_id_in(notes: &[u8], endian: Endianness) -> Option<BuildId> {
     None
 }
 
+/// Whether two build ids are the same. Older tools fill short ones up with zeros to 20 bytes.
+pub(super) fn is_same_build(one: BuildId, other: BuildId) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    let filling = long.strip_prefix(short);
+    let is_filled = long.len() == BuildId::MAX && short.len() >= MIN_FILLED;
+    filling.is_some_and(|it| it.is_empty() || is_filled && it.iter().all(|&byte| byte == 0))
+}
+
+/// The shortest build id that linkers make, in bytes.
+const MIN_FILLED: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +62,19 @@ mod tests {
     #[test]
     fn a_note_of_the_same_number_by_another_owner_is_none() {
         assert_eq!(build_id_from_notes(&note(3, b"Go\0", b"abcd")), None);
+    }
+
+    #[test]
+    fn a_short_id_may_be_filled_up_with_zeros() {
+        let id = |bytes: &[u8]| BuildId::new(bytes).unwrap();
+        let filled = |len, last| [vec![7; len], vec![last; 20 - len]].concat();
+        assert!(is_same_build(id(&[7; 8]), id(&[7; 8])));
+        assert!(is_same_build(id(&[7; 8]), id(&filled(8, 0))));
+        assert!(is_same_build(id(&filled(16, 0)), id(&[7; 16])));
+        assert!(!is_same_build(id(&[7; 8]), id(&filled(8, 1))));
+        assert!(!is_same_build(id(&[7; 8]), id(&[7; 16])));
+        assert!(!is_same_build(id(&[7; 2]), id(&filled(2, 0))));
+        assert!(!is_same_build(id(&[7; 8]), id(&[8; 8])));
     }
 
     #[test]

@@ -30,10 +30,14 @@ pub use sections::Section;
 
 use super::Binding;
 use super::Error;
+use super::Files;
+use super::ModuleFile;
+use super::Places;
 use super::Symbol;
 use super::SymbolIdx;
 use super::SymbolTable;
 use super::build_id::build_id_in;
+use super::find::FileSet;
 use super::plt;
 use super::table::Builder;
 use super::table::Ends;
@@ -109,6 +113,28 @@ struct Segment {
 }
 
 impl ElfModule {
+    /// Finds and reads the file that was mapped and the file with its symbols.
+    ///
+    /// What a build id tells is sure, wherever a file lies: nothing but a file with the recorded one
+    /// counts. Without one the device and the inode tell, and that it was not written to since; where
+    /// the recording has none either, the path alone, likewise. What a process that lives sees, and
+    /// what a file is called that lost its name, are used only if an id or an inode confirms it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Open`] if there is no such file, [`Error::OtherBuild`] or [`Error::OtherFile`] if
+    /// another one is there, [`Error::Elf`] if it is no ELF file.
+    pub fn load<F: Files>(files: &F, file: &ModuleFile, places: &Places) -> Result<Self, Error> {
+        let found = FileSet::find(files, file, places)?;
+        let debug = match found.identity.symbols {
+            Symbols::Full => None,
+            Symbols::Dynamic | Symbols::None => {
+                found.debug(|_, identity| identity.symbols == Symbols::Full)
+            }
+        };
+        Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
+    }
+
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that
     /// holds its `.symtab`.
     ///

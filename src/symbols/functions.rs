@@ -10,9 +10,10 @@ use object::SymbolKind;
 use super::Error;
 use super::Files;
 use super::ModuleFile;
+use super::Places;
 use super::Symbols;
-use super::debug_files::FileSet;
 use super::demangle;
+use super::find::FileSet;
 use crate::units::FileOffset;
 
 /// The functions that an ELF file defines.
@@ -40,9 +41,10 @@ impl Functions {
     /// [`Error::Open`] if there is no such file, [`Error::Elf`] if it is no ELF file.
     pub fn load<F: Files>(files: &F, path: &Path) -> Result<Self, Error> {
         let file = ModuleFile::at(path);
-        let found = FileSet::find(files, &file, None)?;
-        let debug = found.debug(files, None, |_, identity| identity.symbols == Symbols::Full);
-        Self::parse(&found.bytes, debug.as_deref())
+        let places = Places::default();
+        let found = FileSet::find(files, &file, &places)?;
+        let debug = found.debug(|_, identity| identity.symbols == Symbols::Full);
+        Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
     }
 
     /// Reads the symbol tables of `bytes`, and of `debug`, a file that holds its `.symtab`.

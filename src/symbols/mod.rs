@@ -15,6 +15,8 @@ mod code;
 mod debug_files;
 mod demangle;
 mod elf;
+mod files;
+mod find;
 mod functions;
 mod instructions;
 mod interrupts;
@@ -22,12 +24,10 @@ mod itanium;
 mod kallsyms;
 mod module_file;
 mod perf_map;
+mod places;
 mod plt;
 mod table;
 
-use std::io;
-use std::ops::Deref;
-use std::path::Path;
 use std::path::PathBuf;
 
 pub use bpf_lines::BpfLines;
@@ -37,8 +37,6 @@ pub use code::Code;
 pub use code::CodeLine;
 pub use code::CodeLines;
 pub use code::LineTable;
-pub use debug_files::DebugFile;
-pub use debug_files::debug_files;
 pub use demangle::MAX_DEMANGLED_BYTES;
 pub use demangle::demangle;
 pub use elf::DebugLink;
@@ -52,6 +50,11 @@ pub use elf::OwnedBytes;
 pub use elf::Part;
 pub use elf::Section;
 pub use elf::Symbols;
+pub use files::FileStatus;
+pub use files::Files;
+pub use files::Opened;
+pub use find::is_at_its_path;
+pub use find::undeleted;
 pub use functions::Functions;
 pub use instructions::Flow;
 pub use instructions::Instruction;
@@ -67,26 +70,15 @@ pub use module_file::Inode;
 pub use module_file::Mapper;
 pub use module_file::ModuleFile;
 pub use perf_map::PerfMap;
+pub use places::Layout;
+pub use places::Places;
+pub use places::Symfs;
 pub use table::Binding;
 pub use table::Symbol;
 pub use table::SymbolIdx;
 pub use table::SymbolTable;
 
 use crate::units::BuildId;
-
-/// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
-pub trait Files {
-    /// The bytes of one file, mapped or owned.
-    type Bytes: Deref<Target = [u8]> + Send + Sync + 'static;
-
-    /// Opens `path`.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the store says; a missing file makes its addresses print as `[unknown]`, once
-    /// counted, and is not fatal.
-    fn open(&self, path: &Path) -> io::Result<Self::Bytes>;
-}
 
 /// Why bytes gave no symbol table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +111,12 @@ pub enum Error {
         wanted: BuildId,
         /// The one that it has.
         found: Option<BuildId>,
+    },
+    /// The file is there, and by its place on the disk or by its age it is not the one that was recorded.
+    #[error("`{}` is not the file that was recorded", path.display())]
+    OtherFile {
+        /// The file.
+        path: PathBuf,
     },
     /// Every address of a kallsyms text is zero: the kernel hid them from whoever read it
     /// (`kptr_restrict`, `kallsyms_show_value()` in `kernel/ksyms_common.c`).

@@ -4,6 +4,7 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -24,12 +25,7 @@ impl FileMap {
     ///
     /// Whatever the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Before the open: to open some devices does something.
-        refuse_unless_regular(&fs::metadata(path)?)?;
-        // It may have become a FIFO since, whose open would wait for a writer.
-        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = File::options().read(true).custom_flags(flags).open(path)?;
-        Self::map(&file)
+        Self::map(&open_regular(path)?)
     }
 
     /// Maps an open file.
@@ -45,6 +41,31 @@ impl FileMap {
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self { map })
     }
+}
+
+/// Opens the regular file at `path`, following symbolic links, without ever waiting.
+///
+/// # Errors
+///
+/// As [`FileMap::open`].
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Before the open: to open some devices does something.
+    refuse_unless_regular(&fs::metadata(path)?)?;
+    // It may have become a FIFO since, whose open would wait for a writer.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    refuse_unless_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Which of the files that have had its inode number `file` is; 0 where the file system does not say.
+pub fn generation(file: &File) -> u64 {
+    let mut version: libc::c_long = 0;
+    // SAFETY: `FS_IOC_GETVERSION` writes an int, or a long, as its number says, to `version`, which has
+    // room for either and outlives the call.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETVERSION, &raw mut version) };
+    let [a, b, c, d, ..] = version.to_ne_bytes();
+    if done == 0 { u64::from(u32::from_ne_bytes([a, b, c, d])) } else { 0 }
 }
 
 impl Deref for FileMap {

@@ -33,7 +33,7 @@ impl SourceText for SourceFiles {
 }
 
 fn read(path: &[u8]) -> Option<Vec<String>> {
-    let bytes = Disk.open(Path::new(OsStr::from_bytes(path))).ok()?;
+    let bytes = Disk.open(Path::new(OsStr::from_bytes(path))).ok()?.bytes;
     if MAX_LEN < bytes.len() {
         return None;
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use addr2line::Context;
@@ -18,7 +17,8 @@ use crate::symbols::Files;
 use crate::symbols::LineTable;
 use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
-use crate::symbols::debug_files::FileSet;
+use crate::symbols::Places;
+use crate::symbols::find::FileSet;
 use crate::units::Addr;
 use crate::units::FileOffset;
 
@@ -93,18 +93,11 @@ impl ElfCode {
     /// # Errors
     ///
     /// As [`ElfModule::load`](super::ElfModule::load).
-    pub fn load<F: Files>(
-        files: &F,
-        file: &ModuleFile,
-        cache: Option<&Path>,
-    ) -> Result<Self, Error> {
-        let found = FileSet::find(files, file, cache)?;
-        let debug = if has_lines(&found.bytes) {
-            None
-        } else {
-            found.debug(files, cache, |bytes, _| has_lines(bytes))
-        };
-        Self::parse(Arc::new(found.bytes), debug.map(|it| Arc::new(it) as OwnedBytes))
+    pub fn load<F: Files>(files: &F, file: &ModuleFile, places: &Places) -> Result<Self, Error> {
+        let found = FileSet::find(files, file, places)?;
+        let debug =
+            if has_lines(&found.bytes) { None } else { found.debug(|bytes, _| has_lines(bytes)) };
+        Self::parse(Arc::new(found.bytes), debug.map(|(_, bytes)| Arc::new(bytes) as OwnedBytes))
     }
 
     /// Whose code it is; `None` for a machine whose code cannot be shown.

@@ -9,9 +9,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 use super::*;
+use crate::symbols::FileStatus;
 use crate::symbols::Files;
 use crate::symbols::LineTable as _;
 use crate::symbols::ModuleFile;
+use crate::symbols::Opened;
+use crate::symbols::Places;
 
 /// A directory to build in, and a store of what was built, by path.
 struct Workshop {
@@ -49,15 +52,20 @@ impl Workshop {
 
     fn load(&self, path: &str, build_id: Option<BuildId>) -> Result<ElfModule, Error> {
         let file = ModuleFile { build_id, ..ModuleFile::at(path) };
-        ElfModule::load(self, &file, Some(Path::new("/cache")))
+        ElfModule::load(self, &file, &places())
     }
+}
+
+fn places() -> Places {
+    Places { store: Some("/cache".into()), ..Places::default() }
 }
 
 impl Files for Workshop {
     type Bytes = Vec<u8>;
 
-    fn open(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.files.get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
+    fn open(&self, path: &Path) -> io::Result<Opened<Vec<u8>>> {
+        let bytes = self.files.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Opened { bytes, status: FileStatus::default() })
     }
 }
 
@@ -293,7 +301,7 @@ fn lines_of_a_stripped_file_are_in_its_debug_file() {
     workshop.store("bare", "/bin/prog");
     let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
     let line = |workshop: &Workshop| {
-        let file = ElfCode::load(workshop, &ModuleFile::at("/bin/prog"), None).unwrap();
+        let file = ElfCode::load(workshop, &ModuleFile::at("/bin/prog"), &places()).unwrap();
         code_at(&file, at, 6).1
     };
     assert_eq!(line(&workshop), None);

@@ -1,0 +1,66 @@
+//! Where bytes come from.
+
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+
+use crate::units::Nanos;
+
+use super::Inode;
+use super::ModuleFile;
+
+/// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
+pub trait Files: Send + Sync {
+    /// The bytes of one file, mapped or owned.
+    type Bytes: Deref<Target = [u8]> + Send + Sync + 'static;
+
+    /// Opens `path`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says; a missing file makes its addresses print as `[unknown]`, once
+    /// counted, and is not fatal.
+    fn open(&self, path: &Path) -> io::Result<Opened<Self::Bytes>>;
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+pub struct Opened<B> {
+    /// All of it.
+    pub bytes: B,
+    /// What the store says of it.
+    pub status: FileStatus,
+}
+
+/// What a store says of a file, by which it is known again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStatus {
+    /// Its place on a disk, if it is on one.
+    pub inode: Option<Inode>,
+    /// Whether the file system gives its files another device than the kernel notes for mappings of
+    /// them, as btrfs and overlayfs do: then the device says nothing.
+    pub is_device_unsure: bool,
+    /// When its content last changed, since 1970; `None` if unknown.
+    pub modified: Option<Nanos>,
+}
+
+impl FileStatus {
+    /// Whether the file may be the one that was mapped, by all that is known of both but the content;
+    /// `None` if the recording knows nothing to hold it against. `recorded_until` is when the
+    /// recording ended.
+    pub(super) fn is(&self, file: &ModuleFile, recorded_until: Option<Nanos>) -> Option<bool> {
+        let wanted = file.inode?;
+        let is_there = self.inode.is_some_and(|it| {
+            let is_same_device =
+                self.is_device_unsure || (it.maj, it.min) == (wanted.maj, wanted.min);
+            let (one, other) = (it.generation, wanted.generation);
+            is_same_device && it.ino == wanted.ino && (one == other || one == 0 || other == 0)
+        });
+        Some(is_there && !self.is_newer_than(recorded_until))
+    }
+
+    /// Whether it was written to after the recording ended.
+    pub(super) fn is_newer_than(&self, recorded_until: Option<Nanos>) -> bool {
+        self.modified.zip(recorded_until).is_some_and(|(modified, until)| modified > until)
+    }
+}
