@@ -196,7 +196,10 @@ fn a_sleep_has_its_time_its_state_its_stack_and_its_waker() {
     let frames: Vec<&str> = nap.lines().filter(|it| it.starts_with('\t')).collect();
     assert!(frames[0].ends_with(" __schedule") && frames[1].ends_with(" schedule"), "{nap}");
     assert!(frames.iter().any(|it| it.contains(" clock_nanosleep")), "{nap}");
-    assert!(blocks.iter().all(|it| !it.contains("bpf_trace_run")), "{text}");
+    // Other events have no chain here, and no empty line behind them; they may well hit the program's caller.
+    let chains = blocks.iter().flat_map(|it| it.lines().filter(|it| it.starts_with('\t')));
+    let own: Vec<&str> = chains.filter(|it| it.contains("bpf_trace_run")).collect();
+    assert!(own.is_empty(), "{own:?} in {text}");
 }
 
 #[test]
@@ -430,7 +433,7 @@ fn more_tasks_may_come_and_go_than_there_is_room_for() {
     let recording = scratch.path().join("perf.data");
     let own = std::process::id().to_string();
     let mut record = bpfperf();
-    record.args(["record", "--off-cpu", "-e", "dummy", "-m", "16M", "-p", &own, "-o"]);
+    record.args(["record", "-q", "--off-cpu", "-e", "dummy", "-m", "16M", "-p", &own, "-o"]);
     let mut recorder = record.arg(&recording).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     while held(recorder.id()).len() < 3 && Instant::now() < until {
@@ -521,7 +524,7 @@ fn where_processes_have_other_numbers_that_is_told() {
     let recording = scratch.path().join("perf.data");
     let mut record = Command::new("unshare");
     record.args(["--pid", "--fork", "--mount-proc"]).arg(bpfperf().get_program());
-    record.args(["record", "--off-cpu", "-e", "cpu-clock", "-o"]).arg(&recording);
+    record.args(["record", "-q", "--off-cpu", "-e", "cpu-clock", "-o"]).arg(&recording);
     let output = output_of(record.arg("true"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let want = "error: cannot measure time off the CPU\n  because: in a container, BPF programs know \
