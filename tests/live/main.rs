@@ -52,6 +52,8 @@ mod parts;
 #[cfg(test)]
 mod privilege;
 #[cfg(test)]
+mod probes;
+#[cfg(test)]
 mod programs;
 #[cfg(test)]
 mod readme;

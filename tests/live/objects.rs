@@ -551,3 +551,30 @@ fn nothing_is_left_of_the_programs_however_the_recorder_ends() {
         wait(0);
     }
 }
+
+#[test]
+fn what_is_left_of_a_killed_recording_tells_whose_verdict_it_was() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let stage = Stage::new();
+    object("kinds", stage.dir.path());
+    let mut record = bpfperf();
+    record.current_dir(stage.dir.path()).args(["record", "-a", "-o", "x.data", "-e"]);
+    let mut record = record.arg("kinds.bpf.o:on_call").stderr(Stdio::null()).spawn().unwrap();
+    let recording = stage.path("x.data");
+    let report = || {
+        let mut report = bpfperf();
+        let output = output_of(report.args(["report", "-i"]).arg(&recording));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let want = "1 BPF program on `syscalls:sys_enter_getppid` may have dropped samples of it, \
+                uncounted: `on_call`";
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !report().contains(want) && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    record.kill().unwrap();
+    record.wait().unwrap();
+    assert!(report().contains(want), "{}", report());
+}

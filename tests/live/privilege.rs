@@ -8,6 +8,7 @@ use crate::stage::Need;
 use crate::stage::bpfperf;
 use crate::stage::demo_path;
 use crate::stage::may_run;
+use crate::stage::object;
 use crate::stage::output_of;
 use crate::stage::stdout_of;
 use crate::stage::told;
@@ -74,4 +75,26 @@ fn whose_addresses_are_hidden_has_no_symbol_at_zero_and_is_told_once() {
     assert!(n.parse::<u32>().is_ok_and(|it| it >= 3), "{warning}");
     assert!(warning.contains("without their addresses, which are hidden"), "{warning}");
     assert!(!script.contains("KSYMBOL addr 0 "), "{script}");
+}
+
+#[test]
+fn who_may_load_no_program_gets_no_event_of_one_and_the_reason() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let object = object("kinds", dir.path());
+    let mut record = Command::new("setpriv");
+    record.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
+    record.arg(bpfperf().get_program()).args(["record", "-o", "no.data", "-e"]);
+    record.arg(format!("{}:on_clock", object.display())).arg("true");
+    let output = output_of(record.current_dir(dir.path()));
+    let want = format!(
+        "error: cannot take BPF programs from `{}`\n  because: loading BPF programs is not \
+         allowed\nhint: it takes root, or `CAP_BPF` and `CAP_PERFMON`",
+        object.display()
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr).trim_end(), want);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!dir.path().join("no.data").exists());
 }

@@ -222,3 +222,21 @@ fn a_warning_of_clangs_is_passed_on() {
     assert!(said.starts_with("it.bpf.c:2:2: warning: mind this"), "{said}");
     assert!(!said.contains("error"), "{said}");
 }
+
+#[test]
+fn without_a_compiler_it_is_said_what_to_do() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bpf/kinds.bpf.c");
+    let mut record = bpfperf();
+    record.env("PATH", scratch.path()).args(["record", "-o", "no.data", "-e"]).arg(&source);
+    let output = output_of(record.current_dir(scratch.path()).arg("true"));
+    assert_eq!(output.status.code(), Some(1));
+    let want = format!(
+        "error: cannot take BPF programs from `{}`\n  because: there is no `clang` to compile it \
+         with\nhint: ",
+        source.display()
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with(&want), "{said}");
+    assert!(said.contains("NAME.bpf.o"), "{said}");
+}
