@@ -359,6 +359,7 @@ fn config(args: &Args, settings: &Settings) -> Result<Config, Failure> {
         inherit: args.target.inherit(&target),
         target,
         bpf: if args.no_bpf_event { FollowBpf::No } else { FollowBpf::Yes },
+        files: args.habits.files(),
         runs: if args.bpf_stats { CountRuns::Yes } else { CountRuns::No },
         delay: args.delay.clone().unwrap_or(Delay::None),
         control: args.control.clone(),

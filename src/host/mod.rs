@@ -9,6 +9,7 @@ pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod limits;
+pub mod mapped;
 pub mod note;
 pub mod pmus;
 pub mod privilege;

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::fs::File;
 use std::path::Path;
-use std::path::PathBuf;
 
+use super::mapped;
 use super::note;
 use crate::units::Addr;
 use crate::units::BuildId;
@@ -171,26 +170,9 @@ impl BuildIds {
         if mapping.inode == 0 {
             return None;
         }
-        let read = || note::of_file(open(pid, mapping)?);
+        let read = || note::of_file(mapped::open(pid, mapping)?);
         *self.known.entry((mapping.device, mapping.inode)).or_insert_with(read)
     }
-}
-
-/// The very file that is mapped, whatever its path leads to by now or in our own namespace.
-fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
-    let (start, end) = (mapping.start, mapping.end);
-    // Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
-    let by_address = File::open(format!("/proc/{pid}/map_files/{start}-{end}"));
-    by_address.or_else(|_| File::open(path_in_root(pid, mapping))).ok()
-}
-
-fn path_in_root(pid: Pid, mapping: &Mapping) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-
-    let path = Path::new(std::ffi::OsStr::from_bytes(&mapping.path));
-    let mut whole = PathBuf::from(format!("/proc/{pid}/root"));
-    whole.push(path.strip_prefix("/").unwrap_or(path));
-    whole
 }
 
 /// The entries of a folder whose names are numbers, ascending.
@@ -340,6 +322,6 @@ mod tests {
         let own = mappings(pid).into_iter().find(Mapping::is_executable).unwrap();
         let path = std::env::current_exe().unwrap();
         let mut ids = BuildIds::default();
-        assert_eq!(ids.of(pid, &own), note::of_file(File::open(path).unwrap()));
+        assert_eq!(ids.of(pid, &own), note::of_file(fs::File::open(path).unwrap()));
     }
 }

@@ -1,4 +1,4 @@
-//! Our own records: what we know of BPF programs and perf's format has no place for.
+//! Our own records: what we know of BPF programs and of files, and perf's format has no place for.
 //!
 //! They travel in records of kind 65 (`PERF_RECORD_HEADER_EVENT_TYPE`), which perf has retired and
 //! skips. A *message* is cut into parts, one a record; the parts of one message come in order, with
@@ -17,9 +17,10 @@
 //!   payload           `len` bytes, zeros up to a multiple of 8 and to 80 bytes in all
 //! ```
 //!
-//! The payload of [`Message::Feature`] is a `u64` and bytes; that of every other kind is JSON, whose
-//! unknown members a reader passes over. `docs/private-records.md` is the reference.
+//! The payload of [`Message::Feature`] is a `u64` and bytes, that of [`Message::File`] JSON and bytes; that of
+//! every other kind is JSON, whose unknown members a reader passes over. `docs/private-records.md` is the reference.
 
+mod file;
 mod object;
 
 use std::collections::HashMap;
@@ -28,6 +29,9 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use file::FileFacts;
+pub use file::Inode;
+pub use file::SavedFile;
 pub use object::BpfObject;
 pub use object::ObjectMap;
 pub use object::ObjectOutput;
@@ -81,6 +85,8 @@ pub enum Message {
     Object(BpfObject),
     /// What such an object's programs have counted.
     Values(ObjectValues),
+    /// A file that nobody could find when the recording is read.
+    File(SavedFile),
     /// A kind that this version does not know.
     Unknown {
         /// Its number.
@@ -266,6 +272,7 @@ impl Message {
             Self::Symbols(_) => 6,
             Self::Object(_) => 7,
             Self::Values(_) => 8,
+            Self::File(_) => 9,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -273,7 +280,7 @@ impl Message {
     /// What it says as JSON; `None` for what is not JSON in the file.
     pub fn to_json(&self) -> Option<String> {
         match self {
-            Self::Feature(_) | Self::Unknown { .. } => None,
+            Self::Feature(_) | Self::File(_) | Self::Unknown { .. } => None,
             Self::Metadata(it) => json(it),
             Self::Program(it) => json(it),
             Self::Tracepoint(it) => json(it),
@@ -291,6 +298,7 @@ impl Message {
                 payload.extend_from_slice(data);
                 payload
             }
+            Self::File(file) => file.payload(),
             Self::Unknown { payload, .. } => payload.clone(),
             _ => self.to_json().unwrap_or_default().into_bytes(),
         }
@@ -337,6 +345,7 @@ impl Message {
             6 => Self::Symbols(from_json(&payload, at)?),
             7 => Self::Object(from_json(&payload, at)?),
             8 => Self::Values(from_json(&payload, at)?),
+            9 => Self::File(SavedFile::decode(&mut Cursor::new(&payload, at, endian))?),
             kind => Self::Unknown { kind, payload },
         })
     }
@@ -361,13 +370,22 @@ pub fn kind_name(kind: u16) -> &'static str {
         4 => "tracepoint",
         5 => "runs",
         6 => "symbols",
+        7 => "object",
+        8 => "values",
+        9 => "file",
         _ => "unknown",
     }
 }
 
 /// Whether the payload of a kind of message is JSON.
 pub fn is_json(kind: u16) -> bool {
-    (2..=6).contains(&kind)
+    (2..=8).contains(&kind)
+}
+
+/// The JSON before the bytes of a message that has both, of its first part; `None` if it has none.
+pub fn facts_of(kind: u16, payload: &[u8], endian: Endian) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(payload, FileOffset(0), endian);
+    (kind == 9).then(|| file::facts(&mut cursor).ok())?
 }
 
 /// One part of a message, as one record holds it.
@@ -555,6 +573,9 @@ mod tests {
         let (name, module) = ("bpf_ktime_get_ns".to_owned(), Some("m".to_owned()));
         let function = KernelFunction { addr: u64::MAX, len: 3, name, module };
         check(&Message::Symbols(KernelSymbols { symbols: vec![function] }), 1);
+        let inodes = vec![Inode { ino: u64::MAX, ..Inode::default() }];
+        let facts = FileFacts { path: "/a \"b\"".to_owned(), inodes, ..FileFacts::default() };
+        check(&Message::File(SavedFile::new(facts, b"content").unwrap()), 1);
         check(&Message::Unknown { kind: 900, payload: vec![1, 2, 3] }, 1);
         check(&Message::Unknown { kind: 900, payload: Vec::new() }, 1);
     }
@@ -563,9 +584,9 @@ mod tests {
     fn a_long_message_is_cut_into_parts() {
         let data: Vec<u8> = (0..=255).cycle().take(150_000).collect();
         check(&Message::Feature(FeaturePayload { id: 25, data }), 3);
-        let whole = Message::Unknown { kind: 9, payload: vec![7; MAX_PART_LEN] };
+        let whole = Message::Unknown { kind: 99, payload: vec![7; MAX_PART_LEN] };
         check(&whole, 1);
-        check(&Message::Unknown { kind: 9, payload: vec![7; MAX_PART_LEN + 1] }, 2);
+        check(&Message::Unknown { kind: 99, payload: vec![7; MAX_PART_LEN + 1] }, 2);
     }
 
     #[test]
@@ -624,7 +645,7 @@ mod tests {
 
     #[test]
     fn a_missing_part_loses_the_message_and_no_other() {
-        let long = Message::Unknown { kind: 9, payload: vec![7; 3 * MAX_PART_LEN] };
+        let long = Message::Unknown { kind: 99, payload: vec![7; 3 * MAX_PART_LEN] };
         let mut bytes = Vec::new();
         long.encode(1, &mut bytes);
         let parts = bodies(&bytes, Endian::NATIVE);

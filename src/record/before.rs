@@ -79,6 +79,7 @@ impl Session<'_> {
         synth.cgroups();
         self.drain_early();
         self.describe_tasks(whom, &mut synth);
+        self.note_mapped(&mut synth);
         synth.finished();
         self.next_message = synth.next_message();
         self.drain_early();
@@ -122,6 +123,13 @@ impl Session<'_> {
                 synth.comm(pid, Tid(pid.0), &task.comm);
                 synth.namespaces(pid, Tid(pid.0));
             }
+        }
+    }
+
+    /// Takes hold of what is mapped by those that were described.
+    pub(super) fn note_mapped(&mut self, synth: &mut Synth) {
+        if let Some(saving) = &mut self.saving {
+            saving.note(synth.take_mapped());
         }
     }
 

@@ -47,6 +47,8 @@ use super::rings;
 use super::rings::CpuRing;
 use super::rings::Rings;
 use super::sample_filters::SampleFilters;
+use super::saving::FileGaps;
+use super::saving::Saving;
 use super::session::FileEvent;
 use super::session::Session;
 use super::sideband::Sideband;
@@ -66,7 +68,9 @@ use crate::host::limits;
 use crate::host::settings;
 use crate::host::settings::Settings;
 use crate::perfdata::AttrFlags;
+use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
+use crate::symbols::Tables;
 use crate::sys::bpf_counters;
 use crate::sys::perf_event::EventFd;
 use crate::sys::signals::Signals;
@@ -156,6 +160,11 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
     let counting = count_runs(config, &mut notes);
     let counts = counting.is_some() || settings.bpf_stats_enabled == Some(1);
     let counts = if counts { Counting::Yes } else { Counting::No };
+    let saving = if config.files == config::SaveFiles::Yes {
+        Saving::start(&request, tables(&opened))
+    } else {
+        None
+    };
     let mut session = Session {
         config,
         tell,
@@ -183,6 +192,8 @@ pub fn record(config: &Config, tell: &mut dyn FnMut(&Note)) -> Result<Summary, E
         describes_end: false,
         next_message: 0,
         surroundings: None,
+        saving,
+        file_gaps: FileGaps::default(),
         has_sideband: sideband.is_some(),
         sideband,
         counting,
@@ -372,6 +383,12 @@ fn outputs_of(
 
 fn is_in_kernel(event: &Opened<EventFd>) -> bool {
     !event.attr.flags.contains(AttrFlags::EXCLUDE_KERNEL)
+}
+
+/// Which tables of files the samples of these events ask for.
+fn tables(opened: &[Opened<EventFd>]) -> Tables {
+    let has_stack = opened.iter().any(|it| it.attr.sample_type.contains(SampleType::STACK_USER));
+    if has_stack { Tables::NamesAndFrames } else { Tables::Names }
 }
 
 /// Lets the kernel count the runs of BPF programs, if that was asked for.

@@ -55,6 +55,8 @@ pub struct Config {
     pub inherit: Inherit,
     /// Whether to keep up with BPF programs.
     pub bpf: FollowBpf,
+    /// Whether files that nobody could find later are saved.
+    pub files: SaveFiles,
     /// Whether to let the kernel count the runs of BPF programs.
     pub runs: CountRuns,
     /// When sampling is on.
@@ -250,6 +252,16 @@ pub enum FollowBpf {
     /// Note loads and unloads, and save what is known of each program while it lives.
     Yes,
     /// Leave them out.
+    No,
+}
+
+/// Whether the recording holds what names the addresses of files that nobody could find when it is
+/// read: of containers, deleted, or in memory alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveFiles {
+    /// It does.
+    Yes,
+    /// It does not.
     No,
 }
 

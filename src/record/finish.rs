@@ -36,6 +36,7 @@ use super::plan::Watch;
 use super::pump;
 use super::pump::Sink;
 use super::run::End;
+use super::saving::Saving;
 use super::session::Session;
 use super::sideband;
 use super::sideband::Sideband;
@@ -79,6 +80,7 @@ impl Session<'_> {
         let late = self.sideband.take().map(Sideband::stop);
         self.last_round(&mut output);
         self.write_sums(&mut output);
+        self.saving.as_mut().into_iter().for_each(Saving::stop_listening);
         let part = self.end_part(output, late);
         drop(self.counting.take());
         // Where the disk is full the command is not to blame, and goes on; where nobody reads any
@@ -94,6 +96,7 @@ impl Session<'_> {
             stopped_by,
             failed: part.failed.or(self.failed),
             bpf: self.gaps,
+            files: self.file_gaps,
             off_cpu: self.off_cpu.as_ref().map(Measure::losses).unwrap_or_default(),
             is_in_place: part.is_in_place,
             tracepoints: self.tracepoints.into_values().collect(),
@@ -135,8 +138,12 @@ impl Session<'_> {
         if std::mem::take(&mut self.describes_end) {
             self.describe_tasks(Whom::Living, &mut synth);
         }
+        self.note_mapped(&mut synth);
         self.next_message = synth.next_message();
         let mut tail = synth.take();
+        let files = self.saving.as_ref().map(Saving::tell).unwrap_or_default();
+        self.file_gaps = files.gaps;
+        self.put_messages(files.messages, &mut tail);
         self.put_messages(found.messages, &mut tail);
         let called = self.called.names(self.programs.iter().flat_map(Programs::iter));
         self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);

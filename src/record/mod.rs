@@ -37,6 +37,7 @@ mod functions;
 mod history;
 mod hop;
 mod lost;
+mod mapped;
 mod note;
 mod objects;
 mod off_cpu;
@@ -50,6 +51,7 @@ mod pump;
 mod rings;
 mod run;
 mod sample_filters;
+mod saving;
 mod session;
 pub mod sideband;
 mod spread;
@@ -85,6 +87,7 @@ pub use config::OutputOf;
 pub use config::Rate;
 pub use config::RingPer;
 pub use config::RingSize;
+pub use config::SaveFiles;
 pub use config::Synthesis;
 pub use config::Target;
 pub use config::Wakeup;
@@ -106,6 +109,7 @@ pub use outputs::OutputTally;
 pub use parts::Parts;
 pub use parts::SwitchAt;
 pub use parts::stamped;
+pub use saving::FileGaps;
 
 use crate::bpf;
 use crate::bpf::Skipped;
@@ -288,6 +292,8 @@ pub struct Summary {
     pub is_in_place: bool,
     /// BPF programs that are not in the recording, or not with all there is to know.
     pub bpf: BpfGaps,
+    /// Files that nobody can find later and that are not in the recording.
+    pub files: FileGaps,
     /// What was measured of time off the CPU and could not be kept.
     pub off_cpu: Losses,
     /// The BPF programs that sat on recorded tracepoints at any time of the recording.

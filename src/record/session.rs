@@ -29,6 +29,8 @@ use super::rings;
 use super::rings::CpuRing;
 use super::rings::LatestRing;
 use super::sample_filters::SampleFilters;
+use super::saving::FileGaps;
+use super::saving::Saving;
 use super::sideband::Sideband;
 use super::surroundings::Counting;
 use super::surroundings::Surroundings;
@@ -124,6 +126,10 @@ pub(super) struct Session<'a> {
     /// The number of the next message in private records.
     pub(super) next_message: u32,
     pub(super) surroundings: Option<Surroundings>,
+    /// The threads that save files while they can be had.
+    pub(super) saving: Option<Saving>,
+    /// What of them could not be saved.
+    pub(super) file_gaps: FileGaps,
     /// The threads that save programs while they live.
     pub(super) sideband: Option<Sideband>,
     /// Whether there are such threads, as far as it depends on us.

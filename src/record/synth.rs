@@ -3,6 +3,8 @@
 //! All of them carry the time 0, which a reader takes for "from the beginning". Their order is
 //! perf's: ids, the kernel and its modules, whom was asked for, BPF programs, tasks.
 
+use std::collections::HashSet;
+
 use crate::bpf::Image;
 use crate::bpf::ImageKind;
 use crate::bpf::MetadataEntry;
@@ -47,6 +49,7 @@ use crate::units::Tid;
 
 use super::config::Compat;
 use super::config::Synthesis;
+use super::mapped::Mapped;
 
 /// The longest key of a `BPF_METADATA` entry, in bytes, without its zero.
 const MAX_KEY_LEN: usize = 63;
@@ -67,6 +70,10 @@ pub(super) struct Synth {
     kinds: AttrFlags,
     /// Of what ran before, what is told.
     told: Synthesis,
+    /// What was mapped to run, each file and each process with memory of its own once.
+    mapped: Vec<Mapped>,
+    /// Device, inode and, of memory, process of each.
+    met: HashSet<((u32, u32), u64, Pid)>,
     n_too_long: u64,
     /// The number of the next message in private records.
     next_message: u32,
@@ -98,12 +105,19 @@ impl Synth {
         let mut trailer = Vec::new();
         layout.encode(&SampleId::default(), &mut trailer);
         let build_ids = BuildIds::default();
-        Self { bytes: Vec::new(), trailer, build_ids, kinds, told, n_too_long: 0, next_message }
+        let (bytes, mapped, met) = (Vec::new(), Vec::new(), HashSet::new());
+        let n_too_long = 0;
+        Self { bytes, trailer, build_ids, kinds, told, mapped, met, n_too_long, next_message }
     }
 
     /// The number of the next message.
     pub(super) fn next_message(&self) -> u32 {
         self.next_message
+    }
+
+    /// What those had mapped to run that were described since the last time.
+    pub(super) fn take_mapped(&mut self) -> Vec<Mapped> {
+        std::mem::take(&mut self.mapped)
     }
 
     /// A message of ours, in as many records as it takes.
@@ -319,6 +333,11 @@ impl Synth {
         for mapping in process::mappings(pid).iter().filter(is_told) {
             let id = self.build_ids.of(pid, mapping);
             self.mapping(pid, mapping, id);
+            // Memory without a file is of one process.
+            let of = if mapping.inode == 0 { pid } else { Pid(0) };
+            if mapping.is_executable() && self.met.insert((mapping.device, mapping.inode, of)) {
+                self.mapped.push(Mapped { pid, mapping: mapping.clone(), generation: 0 });
+            }
         }
     }
 

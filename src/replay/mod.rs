@@ -25,6 +25,7 @@ mod recording;
 mod resolve;
 pub mod resolved;
 mod resolver;
+mod saved;
 pub mod spans;
 pub mod timeline;
 mod untold;

@@ -37,6 +37,7 @@ use super::resolved::Location;
 use super::resolved::Resolved;
 use super::resolved::Symbol;
 use super::resolved::SymbolId;
+use super::saved::WithSaved;
 use super::spans::Moment;
 use super::timeline::MappedFile;
 use super::timeline::Mapping;
@@ -108,7 +109,7 @@ impl Default for Demangling {
 /// The names of everything in a recording.
 pub struct Names<'a> {
     index: &'a Index,
-    sources: &'a dyn Sources,
+    sources: WithSaved<'a>,
     /// The module of each mapping, by the mapping's number.
     module_of: Vec<u32>,
     modules: Vec<Module>,
@@ -243,7 +244,7 @@ impl<'a> Names<'a> {
         recorded.sort_by_key(|it| it.addr);
         Self {
             index,
-            sources,
+            sources: WithSaved::new(index, sources),
             module_of,
             modules,
             ksymbol_dsos,
@@ -439,7 +440,7 @@ impl<'a> Names<'a> {
 
     /// Where symbols and code come from.
     pub(super) fn sources(&self) -> &dyn Sources {
-        self.sources
+        &self.sources
     }
 
     /// All modules, numbered in the order in which a recording tells of them, and perf with it: the

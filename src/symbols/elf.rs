@@ -220,7 +220,7 @@ fn class(bytes: &[u8]) -> Result<Class, Error> {
     }
 }
 
-fn unreadable(err: &object::read::Error) -> Error {
+pub(super) fn unreadable(err: &object::read::Error) -> Error {
     Error::Elf { reason: err.to_string() }
 }
 

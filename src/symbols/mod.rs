@@ -26,6 +26,7 @@ mod module_file;
 mod perf_map;
 mod places;
 mod plt;
+mod skeleton;
 mod table;
 
 use std::path::PathBuf;
@@ -73,6 +74,9 @@ pub use perf_map::PerfMap;
 pub use places::Layout;
 pub use places::Places;
 pub use places::Symfs;
+pub use skeleton::NoSkeleton;
+pub use skeleton::Tables;
+pub use skeleton::skeleton;
 pub use table::Binding;
 pub use table::Symbol;
 pub use table::SymbolIdx;

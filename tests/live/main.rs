@@ -60,6 +60,8 @@ mod readme;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
+mod saved;
+#[cfg(test)]
 mod source;
 #[cfg(test)]
 mod stage;

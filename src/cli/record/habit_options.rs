@@ -1,5 +1,7 @@
 //! Options of perf's that a recording here has no use for: taken, or refused with the reason.
 
+use crate::record::SaveFiles;
+
 use super::super::message::Failure;
 
 /// What was typed.
@@ -9,7 +11,7 @@ pub(super) struct HabitOptions {
     /// Nothing is put into `~/.debug`.
     #[arg(short = 'N', long, hide = true)]
     no_buildid_cache: bool,
-    /// No pass over the recording looks for build ids.
+    /// Nothing of mapped files is put into the recording; their build ids come with the mappings.
     #[arg(short = 'B', long, hide = true)]
     no_buildid: bool,
     /// Every mapped file has its build id.
@@ -53,6 +55,11 @@ pub(super) struct HabitOptions {
 }
 
 impl HabitOptions {
+    /// Whether the recording is to hold what it can of files that nobody could find later.
+    pub(super) fn files(&self) -> SaveFiles {
+        if self.no_buildid { SaveFiles::No } else { SaveFiles::Yes }
+    }
+
     /// That nothing was asked for that cannot be had.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let aux = "AUX area data is not recorded";

@@ -6,6 +6,7 @@ use crate::bpf::Skipped;
 use crate::perfdata::private::ObjectValues;
 use crate::perfdata::private::TracepointPrograms;
 use crate::record::BpfGaps;
+use crate::record::FileGaps;
 use crate::record::Losses;
 use crate::record::Output;
 use crate::record::OutputTally;
@@ -38,6 +39,9 @@ pub(super) fn tell_summary(summary: &Summary, output: &Output) {
         message::warn(&losses);
     }
     if let Some(gaps) = bpf_gaps(&summary.bpf) {
+        message::warn(&gaps);
+    }
+    if let Some(gaps) = file_gaps(summary.files) {
         message::warn(&gaps);
     }
     let own: Vec<u32> = summary.verdicts.iter().map(|it| it.id).collect();
@@ -126,6 +130,24 @@ pub(super) fn tell_values(values: &[ObjectValues]) {
             message::say(line);
         }
     }
+}
+
+/// What nobody can find any more and is not in the recording.
+fn file_gaps(gaps: FileGaps) -> Option<String> {
+    let FileGaps { n_gone, n_too_long } = gaps;
+    let files = |n: u64, why: &str| {
+        let noun = if n == 1 { "file" } else { "files" };
+        (n != 0).then(|| format!("{n} {noun} {why}"))
+    };
+    let reasons = [
+        files(n_gone, "gone before anyone could look at them"),
+        files(n_too_long, "with longer tables of symbols than a recording holds"),
+    ];
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| {
+        let reasons = reasons.join(", ");
+        format!("{reasons}: what ran in them may have no names, since they cannot be found later")
+    })
 }
 
 /// What BPF programs wrote that is in no file, a line for each event and reason.
@@ -237,6 +259,16 @@ fn some_of(items: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_not_in_the_recording_are_told_in_one_line() {
+        assert_eq!(file_gaps(FileGaps::default()), None);
+        let want = "1 file gone before anyone could look at them, 2 files with longer tables of \
+                    symbols than a recording holds: what ran in them may have no names, since they \
+                    cannot be found later";
+        let gaps = FileGaps { n_gone: 1, n_too_long: 2 };
+        assert_eq!(file_gaps(gaps), Some(want.to_owned()));
+    }
 
     #[test]
     fn programs_that_may_drop_samples_are_told_in_one_line() {

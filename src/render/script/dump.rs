@@ -411,6 +411,8 @@ fn private(body: &[u8], endian: crate::perfdata::Endian, text: &mut Text) {
     line(text, format_args!(" bpfperf {name} {number}, part {} of {n_parts}", part + 1));
     if private::is_json(kind) {
         line(text, format_args!("  {}", escape(payload)));
+    } else if let (0, Some(facts)) = (part, private::facts_of(kind, payload, endian)) {
+        line(text, format_args!("  {}", escape(facts)));
     }
 }
 

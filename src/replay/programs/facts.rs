@@ -138,6 +138,7 @@ impl<'a> Join<'a> {
                 Message::Symbols(_)
                 | Message::Object(_)
                 | Message::Values(_)
+                | Message::File(_)
                 | Message::Feature(_)
                 | Message::Unknown { .. } => {}
             }

@@ -1,0 +1,251 @@
+//! Files that processes have mapped, as long as they can be had: through the process itself, since its
+//! mount namespace may be another one than ours, or its file may have no name any more.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::fcntl::OFlag;
+use nix::fcntl::OpenHow;
+use nix::fcntl::ResolveFlag;
+use nix::fcntl::openat2;
+
+use super::note;
+use super::process::Mapping;
+use crate::units::BuildId;
+use crate::units::Pid;
+
+/// The very file that is mapped, whatever its path leads to by now or in our own namespace.
+///
+/// Never waits for anybody, and opens nothing but ordinary files.
+pub fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+    let (start, end) = (mapping.start, mapping.end);
+    // Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
+    let by_address = PathBuf::from(format!("/proc/{pid}/map_files/{start}-{end}"));
+    if let Some(file) = ordinary(&by_address) {
+        return Some(file);
+    }
+    // The file at a path may be another one by now, and on some file systems no number of a device is
+    // the one that the kernel tells of mappings.
+    let is_it = |file: &File| file.metadata().is_ok_and(|it| it.ino() == mapping.inode);
+    let in_root = path_in_root(pid, &mapping.path);
+    let others = [in_root, PathBuf::from(format!("/proc/{pid}/exe"))];
+    if let Some(file) = others.iter().find_map(|it| ordinary(it).filter(is_it)) {
+        return Some(file);
+    }
+    // The process is gone. What is at the path in our own namespace is it if all numbers say so.
+    ordinary(own_path(&mapping.path)).filter(|file| {
+        let device = |it: &fs::Metadata| (libc::major(it.dev()), libc::minor(it.dev()));
+        let is_on_device = file.metadata().is_ok_and(|it| device(&it) == mapping.device);
+        is_on_device && is_it(file)
+    })
+}
+
+/// Whether `path` leads to the file `held` for whoever looks for it in our own namespace, or to one
+/// with the same build id.
+pub fn is_found(path: &[u8], held: &File, build_id: Option<BuildId>) -> bool {
+    let path = own_path(path);
+    let (Ok(there), Ok(own)) = (fs::metadata(path), held.metadata()) else { return false };
+    if (there.dev(), there.ino()) == (own.dev(), own.ino()) {
+        return true;
+    }
+    build_id.is_some() && ordinary(path).and_then(note::of_file) == build_id
+}
+
+/// Whether the file with `inode` seems to be at `path` in our own namespace, whichever number the kernel
+/// gives its device there.
+pub fn seems_found(path: &[u8], inode: u64) -> bool {
+    fs::metadata(own_path(path)).is_ok_and(|it| it.ino() == inode)
+}
+
+fn own_path(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(path))
+}
+
+/// An ordinary file, opened to be read.
+fn ordinary(path: &Path) -> Option<File> {
+    let place = File::options().read(true).custom_flags(libc::O_PATH).open(path).ok()?;
+    place.metadata().is_ok_and(|it| it.is_file()).then(|| to_read(&place).ok())?
+}
+
+/// Opens for reading what `place` was only looked at: to open some devices does something, and to
+/// open a FIFO waits, so it is known before what it is.
+fn to_read(place: &File) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+fn path_in_root(pid: Pid, path: &[u8]) -> PathBuf {
+    let path = own_path(path);
+    let mut whole = PathBuf::from(format!("/proc/{pid}/root"));
+    whole.push(path.strip_prefix("/").unwrap_or(path));
+    whole
+}
+
+/// The files of a process as it sees them, for as long as this is held, even beyond its end.
+#[derive(Debug)]
+pub struct Sight {
+    root: OwnedFd,
+    /// As long as somebody holds its mount namespace, what is mounted in it stays so.
+    _namespace: Option<File>,
+    /// The number of the process in its own namespace of processes.
+    own_pid: i32,
+    user: u32,
+}
+
+/// The most bytes of a file that is read whole.
+const MOST_BYTES: u64 = 64 << 20;
+
+impl Sight {
+    /// What `pid` sees; `None` where it is gone or hidden from us.
+    pub fn of(pid: Pid) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let (own_pid, user) = numbers(&status)?;
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let root = File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(format!("/proc/{pid}/root"))
+            .ok()?;
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
+        Some(Self { root: root.into(), _namespace: namespace, own_pid, user })
+    }
+
+    /// The path of the file in which the process would have its JIT compiler's symbols.
+    pub fn perf_map_path(&self) -> String {
+        format!("/tmp/perf-{}.map", self.own_pid)
+    }
+
+    /// Opens that file; it is an ordinary one that belongs to root, to us or to the process's user.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; [`io::ErrorKind::PermissionDenied`] for what is somebody else's or no
+    /// ordinary file.
+    pub fn open_perf_map(&self) -> io::Result<File> {
+        // A link could lead anywhere.
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let place = File::from(openat2(&self.root, &*self.perf_map_path(), how)?);
+        let facts = place.metadata()?;
+        let owners = [0, nix::unistd::geteuid().as_raw(), self.user];
+        if !facts.is_file() || !owners.contains(&facts.uid()) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        to_read(&place)
+    }
+}
+
+/// All of `file`.
+///
+/// # Errors
+///
+/// What the system says; [`io::ErrorKind::FileTooLarge`] for one that is longer than is kept.
+pub fn whole(mut file: &File) -> io::Result<Vec<u8>> {
+    use std::io::Seek as _;
+
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if MOST_BYTES < bytes.len() as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// The process in its own namespace, and its effective user, by its `status`.
+///
+/// Source: `NSpid` and `Uid` in `proc_pid_status(5)`: the innermost namespace is the last.
+fn numbers(status: &str) -> Option<(i32, u32)> {
+    let words = |name: &str| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name))?;
+        Some(line.split_ascii_whitespace())
+    };
+    let own = words("NSpid:").or_else(|| words("Pid:"))?.next_back()?;
+    Some((own.parse().ok()?, words("Uid:")?.nth(1)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::super::process;
+    use super::*;
+
+    fn own() -> (Pid, Mapping) {
+        let pid = Pid(std::process::id().cast_signed());
+        let exe = std::env::current_exe().unwrap();
+        let is_exe = |it: &Mapping| it.is_executable() && it.path == exe.as_os_str().as_bytes();
+        (pid, process::mappings(pid).into_iter().find(is_exe).unwrap())
+    }
+
+    #[test]
+    fn a_mapped_file_is_opened_and_found_at_its_path() {
+        let (pid, mapping) = own();
+        let file = open(pid, &mapping).unwrap();
+        assert_eq!(file.metadata().unwrap().ino(), mapping.inode);
+        assert!(is_found(&mapping.path, &file, None));
+        // What somebody left behind who is gone is opened where all numbers agree.
+        assert!(open(Pid(i32::MAX), &mapping).is_some());
+        let other = Mapping { inode: mapping.inode + 1, ..mapping.clone() };
+        assert!(open(Pid(i32::MAX), &other).is_none());
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_found_only_by_its_build_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let held = File::open(&path).unwrap();
+        let build_id = note::of_file(held.try_clone().unwrap());
+        let is_there = || is_found(path.as_os_str().as_bytes(), &held, build_id);
+        assert!(is_there());
+        fs::remove_file(&path).unwrap();
+        assert!(!is_there());
+        fs::copy("/bin/true", &path).unwrap();
+        assert!(!is_there());
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        assert_eq!(is_there(), build_id.is_some());
+        mkfifo(&dir.path().join("fifo"), Mode::S_IRWXU).unwrap();
+        assert!(ordinary(&dir.path().join("fifo")).is_none());
+    }
+
+    #[test]
+    fn the_innermost_number_of_a_process_counts() {
+        let status = "Name:\tx\nPid:\t77\nUid:\t1\t2\t3\t4\nNSpid:\t77\t12\t1\n";
+        assert_eq!(numbers(status), Some((1, 2)));
+        assert_eq!(numbers("Pid:\t77\nUid:\t0\t0\t0\t0\n"), Some((77, 0)));
+        assert_eq!(numbers("Pid:\tx\n"), None);
+    }
+
+    #[test]
+    fn what_a_jit_compiler_wrote_is_an_ordinary_file() {
+        let pid = Pid(std::process::id().cast_signed());
+        let sight = Sight::of(pid).unwrap();
+        let path = PathBuf::from(sight.perf_map_path());
+        assert!(sight.open_perf_map().is_err());
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        assert!(sight.open_perf_map().is_err());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert!(sight.open_perf_map().is_err());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "7f00 40 work\n").unwrap();
+        let file = sight.open_perf_map().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(whole(&file).unwrap(), b"7f00 40 work\n");
+        assert!(Sight::of(Pid(i32::MAX)).is_none());
+    }
+}

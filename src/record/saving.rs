@@ -1,0 +1,393 @@
+//! Which of the files that were mapped nobody could find when the recording is read, and what of
+//! them goes into it.
+//!
+//! A file is *found* when its path leads to it in our own mount namespace, or to one with the same build
+//! id. That is looked at when a file is met, again and again while the recording runs, and at its
+//! end. One that is found is held open meanwhile, so that it can be saved when it is not found any
+//! more; of one that is not found a skeleton is made at once, and the file is let go.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+use nix::sys::eventfd::EfdFlags;
+use nix::sys::eventfd::EventFd as Doorbell;
+use nix::sys::signal::SigSet;
+use object::read::ReadCache;
+
+use crate::host::mapped;
+use crate::host::mapped::Sight;
+use crate::host::note;
+use crate::perfdata::private::FileFacts;
+use crate::perfdata::private::Inode;
+use crate::perfdata::private::Message;
+use crate::perfdata::private::SavedFile;
+use crate::perfdata::private::digits;
+use crate::symbols::NoSkeleton;
+use crate::symbols::Tables;
+use crate::symbols::skeleton;
+use crate::units::BuildId;
+use crate::units::Pid;
+
+use super::mapped::Listener;
+use super::mapped::Mapped;
+use super::mapped::Met;
+use super::plan::Request;
+
+/// How often it is looked at whether files are still found.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How many times as long as a look took the next one is put off.
+const REST: u32 = 200;
+
+/// The most files that are held open.
+const MOST_HELD: usize = 1024;
+
+/// The most bytes of one file in a recording, compressed.
+const MOST_OF_FILE: usize = 16 << 20;
+
+/// The most bytes of all files in a recording, compressed.
+const MOST_OF_ALL: usize = 128 << 20;
+
+/// Something that a process has mapped.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A file, unless it was gone.
+    File(Mapped, Option<File>),
+    /// A process that makes code itself, and its files.
+    Maker(Pid, Sight),
+}
+
+/// What could not be saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileGaps {
+    /// Files that were gone before anyone could take hold of them.
+    pub n_gone: u64,
+    /// Files for which there is no room.
+    pub n_too_long: u64,
+}
+
+/// What is told at the end of a file of the recording.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) messages: Vec<Message>,
+    pub(super) gaps: FileGaps,
+}
+
+/// The threads that take hold of files and save them.
+#[derive(Debug)]
+pub(super) struct Saving {
+    turns: Sender<Turn>,
+    listener: Option<(JoinHandle<()>, Bell)>,
+    /// What was met in the walk over what runs.
+    met: Met,
+}
+
+/// Ends the thread that listens when it is dropped.
+#[derive(Debug)]
+struct Bell(Arc<Doorbell>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if let Err(errno) = self.0.write(1) {
+            // A counter that is full rings as well.
+            tracing::debug!(%errno, "stop listening to mappings");
+        }
+    }
+}
+
+/// What the thread that saves is told.
+#[derive(Debug)]
+enum Turn {
+    Found(Found),
+    /// A file of the recording ends.
+    Tell(Sender<Outcome>),
+}
+
+impl Saving {
+    /// Begins to take hold of what those map whom `request` watches; `None` where there can be no thread.
+    pub(super) fn start(request: &Request, tables: Tables) -> Option<Self> {
+        let (turns, told) = mpsc::channel();
+        let saver = Saver { tables, ..Saver::default() };
+        std::thread::Builder::new()
+            .name("save-files".to_owned())
+            .spawn(move || saver.run(&told))
+            .inspect_err(|error| tracing::debug!(%error, "save files"))
+            .ok()?;
+        let listener = listen(Listener::open(request), &turns);
+        Some(Self { turns, listener, met: Met::default() })
+    }
+
+    /// Takes hold of what ran before.
+    pub(super) fn note(&mut self, mapped: Vec<Mapped>) {
+        for it in mapped {
+            if let Some(found) = self.met.take(it) {
+                // Where the thread has ended nothing is saved.
+                let _heard = self.turns.send(Turn::Found(found));
+            }
+        }
+    }
+
+    /// No more is mapped that is recorded.
+    pub(super) fn stop_listening(&mut self) {
+        if let Some((thread, bell)) = self.listener.take() {
+            drop(bell);
+            let _ended = thread.join();
+        }
+    }
+
+    /// What is to be written of all files that were met so far.
+    pub(super) fn tell(&self) -> Outcome {
+        let (tell, told) = mpsc::channel();
+        let _heard = self.turns.send(Turn::Tell(tell));
+        told.recv().unwrap_or_default()
+    }
+}
+
+fn listen(listener: Listener, turns: &Sender<Turn>) -> Option<(JoinHandle<()>, Bell)> {
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let bell = Bell(Arc::new(Doorbell::from_flags(flags).ok()?));
+    let (stop, turns) = (Arc::clone(&bell.0), turns.clone());
+    let thread = std::thread::Builder::new()
+        .name("mapped-files".to_owned())
+        .spawn(move || {
+            listener.run(&stop, &mut |found| turns.send(Turn::Found(found)).is_ok());
+        })
+        .inspect_err(|error| tracing::debug!(%error, "listen to mappings"))
+        .ok()?;
+    Some((thread, bell))
+}
+
+/// A file that was found when it was looked at last.
+#[derive(Debug)]
+struct Held {
+    file: File,
+    path: Vec<u8>,
+    build_id: Option<BuildId>,
+    inode: Inode,
+}
+
+/// A process that makes code itself.
+#[derive(Debug)]
+struct Maker {
+    sight: Sight,
+    /// Its map, once it was there: it may be deleted.
+    map: Option<File>,
+}
+
+/// What the thread that saves knows.
+#[derive(Debug)]
+struct Saver {
+    tables: Tables,
+    held: Vec<Held>,
+    makers: BTreeMap<Pid, Maker>,
+    /// What a JIT compiler writes while it runs, with the process.
+    dumps: Vec<(Pid, Held)>,
+    saved: Vec<SavedFile>,
+    /// Where each is in `saved`.
+    by_build_id: HashMap<BuildId, usize>,
+    n_bytes: usize,
+    gaps: FileGaps,
+}
+
+impl Default for Saver {
+    fn default() -> Self {
+        Self {
+            tables: Tables::Names,
+            held: Vec::new(),
+            makers: BTreeMap::new(),
+            dumps: Vec::new(),
+            saved: Vec::new(),
+            by_build_id: HashMap::new(),
+            n_bytes: 0,
+            gaps: FileGaps::default(),
+        }
+    }
+}
+
+impl Saver {
+    fn run(mut self, turns: &Receiver<Turn>) {
+        // Signals are for the thread that decides what they mean.
+        if let Err(errno) = SigSet::all().thread_block() {
+            tracing::debug!(%errno, "save files");
+        }
+        let mut next_look = Instant::now() + TICK;
+        loop {
+            match turns.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
+                Ok(Turn::Found(found)) => self.take(found),
+                Ok(Turn::Tell(tell)) => {
+                    // Where nobody listens any more the recording has failed, which is told elsewhere.
+                    let _heard = tell.send(self.tell());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            if next_look <= now {
+                self.look();
+                next_look = now + TICK.max(now.elapsed() * REST);
+            }
+        }
+    }
+
+    fn take(&mut self, found: Found) {
+        match found {
+            Found::Maker(pid, sight) => {
+                self.makers.insert(pid, Maker { sight, map: None });
+            }
+            Found::File(mapped, None) => {
+                let path = mapped.mapping.path;
+                if mapped::seems_found(&path, mapped.mapping.inode) {
+                    return;
+                }
+                tracing::debug!(path = %String::from_utf8_lossy(&path), "gone");
+                self.gaps.n_gone += 1;
+            }
+            Found::File(mapped, Some(file)) => {
+                let build_id = file.try_clone().ok().and_then(note::of_file);
+                let inode = mapped.inode();
+                let held = Held { file, path: mapped.mapping.path, build_id, inode };
+                if is_dump(&held.path) {
+                    self.dumps.push((mapped.pid, held));
+                } else if !held.is_found() {
+                    self.save(&held);
+                } else if self.held.len() < MOST_HELD {
+                    self.held.push(held);
+                }
+            }
+        }
+    }
+
+    /// Looks whether files are still found, and processes there.
+    fn look(&mut self) {
+        let (found, gone) = std::mem::take(&mut self.held).into_iter().partition(Held::is_found);
+        self.held = found;
+        let gone: Vec<Held> = gone;
+        for held in &gone {
+            self.save(held);
+        }
+        let mut ended = Vec::new();
+        for (&pid, maker) in &mut self.makers {
+            if maker.map.is_none() {
+                maker.map = maker.sight.open_perf_map().ok();
+            }
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                ended.push(pid);
+            }
+        }
+        for pid in ended {
+            if let Some(map) = self.makers.remove(&pid).and_then(|it| it.saved(pid)) {
+                let _place = self.add(map);
+            }
+        }
+    }
+
+    /// Saves what names and unwinds the addresses of a file that is found no more.
+    fn save(&mut self, held: &Held) {
+        // Containers of one image have files of the same content.
+        if let Some(known) = held.build_id.and_then(|it| self.by_build_id.get(&it)) {
+            self.saved.get_mut(*known).into_iter().for_each(|it| it.facts.inodes.push(held.inode));
+            return;
+        }
+        let Ok(file) = held.file.try_clone() else { return };
+        match skeleton(&ReadCache::new(file), self.tables, SavedFile::MOST_BYTES) {
+            Ok(content) => {
+                let facts = held.facts(FileFacts::ELF);
+                if let (Some(idx), Some(id)) = (self.put(facts, &content), held.build_id) {
+                    self.by_build_id.insert(id, idx);
+                }
+            }
+            Err(NoSkeleton::TooLong) => self.gaps.n_too_long += 1,
+            Err(error) => tracing::debug!(%error, "nothing to save"),
+        }
+    }
+
+    fn put(&mut self, facts: FileFacts, content: &[u8]) -> Option<usize> {
+        let saved = SavedFile::new(facts, content)
+            .inspect_err(|error| tracing::debug!(%error, "compress a file"))
+            .ok()?;
+        self.add(saved)
+    }
+
+    /// Adds a file, if there is room; returns where it is.
+    fn add(&mut self, saved: SavedFile) -> Option<usize> {
+        let len = saved.compressed.len();
+        if MOST_OF_FILE < len || MOST_OF_ALL < self.n_bytes + len {
+            self.gaps.n_too_long += 1;
+            return None;
+        }
+        self.n_bytes += len;
+        self.saved.push(saved);
+        Some(self.saved.len() - 1)
+    }
+
+    fn tell(&mut self) -> Outcome {
+        self.look();
+        let mut all = self.saved.clone();
+        // What goes on to be written is as of now.
+        let maps = self.makers.iter().filter_map(|(pid, it)| it.saved(*pid));
+        all.extend(maps);
+        let dumps = self.dumps.iter().filter(|(_, it)| !it.is_found());
+        all.extend(dumps.filter_map(|(pid, it)| {
+            let content = mapped::whole(&it.file).ok()?;
+            let facts = FileFacts { pid: pid.0, ..it.facts(FileFacts::JITDUMP) };
+            SavedFile::new(facts, &content).ok()
+        }));
+        let mut left = MOST_OF_ALL;
+        let mut gaps = self.gaps;
+        all.retain(|it| {
+            let len = it.compressed.len();
+            let fits = len <= MOST_OF_FILE && len <= left;
+            left -= if fits { len } else { 0 };
+            gaps.n_too_long += u64::from(!fits);
+            fits
+        });
+        tracing::debug!(n_files = all.len(), n_held = self.held.len(), ?gaps, "saved");
+        Outcome { messages: all.into_iter().map(Message::File).collect(), gaps }
+    }
+}
+
+impl Held {
+    fn is_found(&self) -> bool {
+        mapped::is_found(&self.path, &self.file, self.build_id)
+    }
+
+    fn facts(&self, what: &str) -> FileFacts {
+        FileFacts {
+            what: what.to_owned(),
+            path: String::from_utf8_lossy(&self.path).into_owned(),
+            build_id: self.build_id.map(|it| digits(it.as_bytes())),
+            inodes: vec![self.inode],
+            pid: 0,
+            len: 0,
+        }
+    }
+}
+
+impl Maker {
+    /// The map as it is, or was before it was deleted.
+    fn saved(&self, pid: Pid) -> Option<SavedFile> {
+        let now = self.sight.open_perf_map().ok();
+        let content = mapped::whole(now.as_ref().or(self.map.as_ref())?).ok()?;
+        let (what, path) = (FileFacts::PERF_MAP.to_owned(), self.sight.perf_map_path());
+        let facts = FileFacts { what, path, pid: pid.0, ..FileFacts::default() };
+        SavedFile::new(facts, &content).ok()
+    }
+}
+
+/// Whether a JIT compiler maps a file by this name to show that it writes there: `jit-PID.dump`.
+fn is_dump(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
+    let number = name.strip_prefix(b"jit-").and_then(|it| it.strip_suffix(b".dump"));
+    number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
+}

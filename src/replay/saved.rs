@@ -1,0 +1,131 @@
+//! Files that are in the recording itself.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::perfdata::private::FileFacts;
+use crate::perfdata::private::Message;
+use crate::perfdata::private::SavedFile;
+use crate::symbols;
+use crate::symbols::ElfCode;
+use crate::symbols::ElfModule;
+use crate::symbols::Inode;
+use crate::symbols::ModuleFile;
+use crate::symbols::PerfMap;
+use crate::symbols::Symbols;
+use crate::units::BuildId;
+use crate::units::Pid;
+
+use super::Index;
+use super::LocalKernel;
+use super::Sources;
+
+/// Major and minor number of a device, and an inode there.
+type Place = (u32, u32, u64);
+
+/// Which of the files that had an inode; 0 where that is not known.
+type Generation = u64;
+
+/// What a recording has of files that nobody could find later, and the machine's own files behind it.
+#[derive(Clone)]
+pub(super) struct WithSaved<'a> {
+    machine: &'a dyn Sources,
+    by_build_id: FxHashMap<BuildId, &'a SavedFile>,
+    by_place: FxHashMap<Place, Vec<(Generation, &'a SavedFile)>>,
+    perf_maps: FxHashMap<Pid, &'a SavedFile>,
+}
+
+impl<'a> WithSaved<'a> {
+    /// What the recording that `index` was made of has, and `machine`.
+    pub(super) fn new(index: &'a Index, machine: &'a dyn Sources) -> Self {
+        Self::of(index.bpf.messages(), machine)
+    }
+
+    fn of(messages: &'a [Message], machine: &'a dyn Sources) -> Self {
+        let mut this = Self {
+            machine,
+            by_build_id: FxHashMap::default(),
+            by_place: FxHashMap::default(),
+            perf_maps: FxHashMap::default(),
+        };
+        for message in messages {
+            let Message::File(saved) = message else { continue };
+            match &*saved.facts.what {
+                FileFacts::ELF => {
+                    if let Some(id) = saved.facts.build_id() {
+                        this.by_build_id.insert(id, saved);
+                    }
+                    for it in &saved.facts.inodes {
+                        let place = this.by_place.entry((it.maj, it.min, it.ino)).or_default();
+                        place.push((it.generation, saved));
+                    }
+                }
+                FileFacts::PERF_MAP => {
+                    this.perf_maps.insert(Pid(saved.facts.pid), saved);
+                }
+                _ => {}
+            }
+        }
+        this
+    }
+
+    /// What the recording has of `file`: one with its build id or, where the records of its mappings
+    /// have none, the one with its path that had its inode.
+    fn saved(&self, file: &ModuleFile) -> Option<Arc<Vec<u8>>> {
+        let saved = match (file.build_id, file.inode) {
+            (Some(id), _) => *self.by_build_id.get(&id)?,
+            (None, Some(inode)) => self.at(inode, &file.path.to_string_lossy())?,
+            (None, None) => return None,
+        };
+        saved.content().map(Arc::new)
+    }
+
+    fn at(&self, inode: Inode, path: &str) -> Option<&'a SavedFile> {
+        let Inode { maj, min, ino, generation } = inode;
+        let fits = |it: Generation| it == generation || it == 0 || generation == 0;
+        let all = self.by_place.get(&(maj, min, ino))?.iter();
+        let mut fitting = all.filter(|(own, saved)| fits(*own) && saved.facts.path == path);
+        let (_, first) = fitting.next()?;
+        // An inode that was used again leaves open which of them it was.
+        fitting.next().is_none().then_some(*first)
+    }
+}
+
+impl Sources for WithSaved<'_> {
+    fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
+        let saved = self.saved(file).and_then(|it| ElfModule::parse(&it, None).ok());
+        match saved {
+            None => self.machine.elf(file),
+            Some(saved) if saved.identity().symbols == Symbols::Full => Ok(saved),
+            // The machine may have what was split off it.
+            Some(saved) if file.build_id.is_some() => Ok(self.machine.elf(file).unwrap_or(saved)),
+            Some(saved) => Ok(saved),
+        }
+    }
+
+    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
+        self.machine.vdso(build_id)
+    }
+
+    fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
+        // What is saved has no code, and no lines.
+        self.machine.elf_code(file).or_else(|error| {
+            let saved = self.saved(file).ok_or(error)?;
+            ElfCode::parse(saved, None)
+        })
+    }
+
+    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
+        self.machine.vdso_code(build_id)
+    }
+
+    fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
+        let saved = self.perf_maps.get(&pid).and_then(|it| it.content());
+        saved.map(|it| PerfMap::parse(&it)).or_else(|| self.machine.perf_map(pid))
+    }
+
+    fn kernel(&self) -> Option<LocalKernel> {
+        self.machine.kernel()
+    }
+}

@@ -1,0 +1,366 @@
+//! Files that nobody can find when the recording is read: of containers, deleted, in memory alone.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::stage::Background;
+use crate::stage::Need;
+use crate::stage::bpfperf;
+use crate::stage::may_run;
+use crate::stage::output_of;
+use crate::stage::peer;
+use crate::stage::stdout_of;
+
+/// A program whose one function takes most of its time.
+fn source(function: &str, rounds: u64) -> String {
+    format!(
+        "#include <stdio.h>
+        __attribute__((noinline)) unsigned long {function}(unsigned long n)
+        {{
+            unsigned long s = n;
+            for (unsigned long i = 0; i < n; i++)
+                s = (s ^ s >> 13) * 6364136223846793005UL + i;
+            return s;
+        }}
+        int main(void) {{ puts(\"on\"); fflush(stdout); return {function}({rounds}UL) == 3; }}"
+    )
+}
+
+/// Compiles `source` to `dir/name`.
+#[track_caller]
+fn compile(dir: &Path, name: &str, source: &str, options: &[&str]) {
+    let text = dir.join(name).with_extension("c");
+    fs::write(&text, source).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-Wl,--build-id"]).args(options).arg(&text);
+    stdout_of(gcc.arg("-o").arg(dir.join(name)));
+}
+
+/// `record` of the fast clock into `perf.data`, with more options.
+fn record(dir: &Path, options: &[&str]) -> Command {
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o"]);
+    record.arg(dir.join("perf.data")).args(options).current_dir(dir);
+    record
+}
+
+/// What `report` prints: share, command, module and symbol of each row.
+#[track_caller]
+fn rows(dir: &Path) -> Vec<String> {
+    let mut report = bpfperf();
+    report.args(["report", "--stdio", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
+    let text = stdout_of(&mut report);
+    let row = |it: &str| it.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    text.lines().filter(|it| !it.starts_with('#') && !it.is_empty()).map(row).collect()
+}
+
+/// Holds that most samples are of `symbol`, and none of `never`.
+#[track_caller]
+fn check(dir: &Path, symbol: &str, never: &str) {
+    let rows = rows(dir);
+    let (share, rest) = rows[0].split_once('%').unwrap();
+    assert!(50.0 < share.parse().unwrap() && rest.ends_with(symbol), "{rows:#?}");
+    assert!(!rows.iter().any(|it| it.contains(never)), "{rows:#?}");
+    let mut script = bpfperf();
+    script.args(["script", "-F", "ip,sym", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
+    let text = stdout_of(&mut script);
+    let n_named = text.lines().filter(|it| it.trim_end().ends_with(symbol)).count();
+    assert!(text.lines().count() < 2 * n_named && !text.contains(never), "{text}");
+}
+
+/// How many files are in the recording whose path has `part`: others may run meanwhile.
+#[track_caller]
+fn n_saved(dir: &Path, part: &str) -> usize {
+    let mut dump = bpfperf();
+    let text = stdout_of(dump.args(["script", "-D", "-i"]).arg(dir.join("perf.data")));
+    text.lines().filter(|it| it.starts_with("  {\"what\":") && it.contains(part)).count()
+}
+
+/// A shell script for a container with a `tmpfs` of its own at `dir/inner`.
+fn container(dir: &Path, rest: &str) -> Vec<String> {
+    let inner = dir.join("inner");
+    fs::create_dir_all(&inner).unwrap();
+    let inner = inner.display();
+    let script = format!(
+        "mount -t tmpfs none {inner} && cp {}/guest {inner}/program && {rest}",
+        dir.display()
+    );
+    ["unshare", "-m", "sh", "-c", &script].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn a_dead_containers_program_has_its_own_names() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    for options in [&[][..], &["-Wl,--build-id=none"], &["-s", "-rdynamic"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        compile(dir, "guest", &source("of_the_guest", 60_000_000), options);
+        compile(dir, "host", &source("of_the_host", 1), &[]);
+        let container = container(dir, "exec ./inner/program");
+        fs::copy(dir.join("host"), dir.join("inner/program")).unwrap();
+        stdout_of(record(dir, &["--"]).args(&container));
+        check(dir, "of_the_guest", "of_the_host");
+        let own = dir.to_string_lossy().into_owned();
+        assert_eq!(n_saved(dir, &own), 1, "{options:?}");
+        if let Some(peer) = peer() {
+            let mut perf = Command::new(peer);
+            perf.args(["script", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
+            assert!(stdout_of(&mut perf).contains("program"));
+        }
+        if options.contains(&"-Wl,--build-id=none") {
+            continue;
+        }
+        // Of a recording without it nothing is named, rather than wrongly.
+        stdout_of(record(dir, &["-B", "--"]).args(&container));
+        assert_eq!(n_saved(dir, &own), 0);
+        let rows = rows(dir);
+        assert!(!rows.iter().any(|it| it.contains("of_the_")), "{options:?}: {rows:#?}");
+    }
+}
+
+#[test]
+fn a_containers_program_that_lives_for_milliseconds_is_saved() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "guest", &source("of_the_guest", 1_000_000), &[]);
+    let container = container(dir, "./inner/program; ./inner/program; ./inner/program");
+    stdout_of(record(dir, &["-a", "--"]).args(&container));
+    let rows = rows(dir);
+    assert!(rows.iter().any(|it| it.ends_with("of_the_guest")), "{rows:#?}");
+    // Three processes, one file.
+    assert_eq!(n_saved(dir, &dir.to_string_lossy()), 1);
+}
+
+#[test]
+fn a_stopped_recording_and_a_pipe_have_what_was_saved() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "guest", &source("of_the_guest", 2_000_000_000), &[]);
+    let line = container(dir, "exec ./inner/program");
+    let mut recorder = record(dir, &["--"]);
+    let mut recorder = recorder.args(&line).spawn().unwrap();
+    sleep(Duration::from_millis(700));
+    stdout_of(Command::new("kill").args(["-INT", &recorder.id().to_string()]));
+    recorder.wait().unwrap();
+    check(dir, "of_the_guest", "of_the_host");
+
+    compile(dir, "guest", &source("of_the_guest", 60_000_000), &[]);
+    let mut pipe = bpfperf();
+    pipe.args(["record", "-q", "-e", "cpu-clock:u", "-o", "-", "--"]).args(&line).current_dir(dir);
+    let output = output_of(&mut pipe);
+    fs::write(dir.join("perf.data"), output.stdout).unwrap();
+    check(dir, "of_the_guest", "of_the_host");
+}
+
+#[test]
+fn a_deleted_or_replaced_program_never_has_another_ones_names() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for options in [&[][..], &["-Wl,--build-id=none"]] {
+        compile(dir, "old", &source("of_the_old", 8_000_000_000), options);
+        compile(dir, "new", &source("of_the_new", 1), options);
+        for (name, replace) in [("t", false), ("t", true), ("t (deleted)", false)] {
+            let path = dir.join(name);
+            fs::copy(dir.join("old"), &path).unwrap();
+            let program = Background::start(&mut Command::new(&path));
+            if name == "t" {
+                fs::remove_file(&path).unwrap();
+            }
+            if replace {
+                fs::copy(dir.join("new"), dir.join("t.new")).unwrap();
+                fs::rename(dir.join("t.new"), &path).unwrap();
+            }
+            let pid = program.pid().to_string();
+            stdout_of(&mut record(dir, &["-p", &pid, "--", "sleep", "0.4"]));
+            drop(program);
+            check(dir, "of_the_old", "of_the_new");
+            let own = dir.to_string_lossy();
+            assert_eq!(n_saved(dir, &own), usize::from(name == "t"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_deleted_while_it_is_recorded_keeps_its_names() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "program", &source("of_the_old", 60_000_000), &[]);
+    stdout_of(&mut record(dir, &["--", "sh", "-c", "./program; rm program"]));
+    check(dir, "of_the_old", "of_the_new");
+    assert_eq!(n_saved(dir, "/program"), 1);
+}
+
+#[test]
+fn a_program_in_memory_alone_has_names() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "inner", &source("of_the_memory", 60_000_000), &[]);
+    let outer = "#define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        #include <sys/sendfile.h>
+        #include <unistd.h>
+        int main(int argc, char **argv, char **env)
+        {
+            int from = open(argv[1], O_RDONLY), to = memfd_create(\"x\", MFD_CLOEXEC);
+            while (0 < sendfile(to, from, 0, 1 << 20))
+                ;
+            return fexecve(to, argv, env);
+        }";
+    compile(dir, "outer", outer, &[]);
+    stdout_of(&mut record(dir, &["--", "./outer", "inner"]));
+    check(dir, "of_the_memory", "of_the_new");
+    assert_eq!(n_saved(dir, "/memfd:x (deleted)"), 1);
+}
+
+/// A toy that makes code which spins, writes where it lies to `/tmp/perf-OWN.map`, and runs it.
+const JIT: &str = "#include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    int main(void)
+    {
+        /* mov $0x30000000,%ecx; dec %ecx; jnz -4; ret */
+        unsigned char code[] = {0xb9, 0, 0, 0, 0x30, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+        void *at = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memcpy(at, code, sizeof code);
+        char path[64];
+        sprintf(path, \"/tmp/perf-%d.map\", getpid());
+        FILE *map = fopen(path, \"w\");
+        fprintf(map, \"%lx %x made_by_hand(int, long)\\nffff\", (long)at, 4096);
+        fclose(map);
+        puts(\"on\");
+        fflush(stdout);
+        ((void (*)(void))at)();
+        return 0;
+    }";
+
+#[test]
+fn what_a_jit_compiler_in_a_container_wrote_is_saved() {
+    if !may_run(&[Need::Root]) || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "guest", JIT, &[]);
+    let script = format!("mount -t tmpfs none /tmp && exec {}/jit", dir.display());
+    // Where the scratch folder is below /tmp it is out of sight in there.
+    let bound = format!(
+        "mkdir -p /run/bpfperf-test && mount -t tmpfs none /run/bpfperf-test && cp {}/guest /run/bpfperf-test/jit && mount -t tmpfs none /tmp && exec /run/bpfperf-test/jit",
+        dir.display()
+    );
+    drop(script);
+    let line = ["unshare", "-pfm", "--mount-proc", "sh", "-c", &bound];
+    stdout_of(record(dir, &["--"]).args(line));
+    check(dir, "made_by_hand(int, long)", "of_the_host");
+    assert_eq!(n_saved(dir, "perf-map"), 1);
+}
+
+#[test]
+fn code_that_was_moved_to_memory_without_a_file_gets_no_name() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // A page of its own, copied to memory that then takes its place, as those do who want large pages.
+    let moved = "#define _GNU_SOURCE
+        #include <string.h>
+        #include <sys/mman.h>
+        __attribute__((noinline, aligned(4096))) unsigned long moved(unsigned long n)
+        {
+            unsigned long s = n;
+            for (unsigned long i = 0; i < n; i++)
+                s = (s ^ s >> 13) * 6364136223846793005UL + i;
+            return s;
+        }
+        __attribute__((aligned(4096))) int main(void)
+        {
+            void *copy = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(copy, moved, 4096);
+            mremap(copy, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, moved);
+            return moved(60000000) == 3;
+        }";
+    compile(dir, "moved", moved, &[]);
+    stdout_of(&mut record(dir, &["--", "./moved"]));
+    let rows = rows(dir);
+    let told = rows.join("\n");
+    assert!(rows[0].contains("moved") && !rows[0].ends_with("main"), "{told}");
+}
+
+#[test]
+fn whoever_may_watch_only_their_own_records_as_before() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    stdout_of(Command::new("chmod").arg("777").arg(dir));
+    compile(dir, "program", &source("of_the_user", 60_000_000), &[]);
+    let own = dir.join("bpfperf");
+    fs::copy(env!("CARGO_BIN_EXE_bpfperf"), &own).unwrap();
+    let mut line = Command::new("setpriv");
+    line.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&own);
+    line.args(["record", "-q", "-e", "cpu-clock:u", "-o"]).arg(dir.join("perf.data"));
+    line.args(["--", "sh", "-c", "./program; rm program"]).current_dir(dir).env("HOME", dir);
+    stdout_of(&mut line);
+    let began = Instant::now();
+    check(dir, "of_the_user", "of_the_host");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn no_two_files_share_a_build_id_unless_they_are_the_same() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "a_program_with_a_long_name", &source("of_the_first", 1_000_000), &[]);
+    compile(dir, "b", &source("of_the_second", 1_000_000), &["-Wl,--build-id=md5"]);
+    compile(dir, "c", &source("of_the_third", 1_000_000), &["-Wl,--build-id=none"]);
+    let script = "./a_program_with_a_long_name; ./b; ./c";
+    stdout_of(&mut record(dir, &["-a", "--", "sh", "-c", script]));
+    let mut dump = bpfperf();
+    let text = stdout_of(dump.args(["script", "-D", "-i"]).arg(dir.join("perf.data")));
+    let mut ids = std::collections::BTreeMap::new();
+    for line in text.lines().filter(|it| it.contains("PERF_RECORD_MMAP2")) {
+        let Some((_, path)) = line.rsplit_once(": ") else { continue };
+        let path = path.split_once(' ').map_or(path, |it| it.1);
+        let id = line.split_once('<').map(|it| it.1.split_once('>').unwrap().0.to_owned());
+        if !path.starts_with('/') || path.starts_with("//") {
+            continue;
+        }
+        let notes = Command::new("readelf").args(["-n", path]).output().unwrap();
+        let notes = String::from_utf8_lossy(&notes.stdout).into_owned();
+        let own = notes.lines().find_map(|it| it.trim().strip_prefix("Build ID: "));
+        if Path::new(path).exists() {
+            assert_eq!(id.as_deref(), own, "{line}");
+        }
+        ids.insert(path.to_owned(), id);
+    }
+    assert!(3 <= ids.len(), "{ids:#?}");
+    assert!(ids.iter().any(|it| it.0.ends_with("/c") && it.1.is_none()), "{ids:#?}");
+    assert!(ids.iter().any(|it| it.0.ends_with("/b") && it.1.as_ref().unwrap().len() == 32));
+}
