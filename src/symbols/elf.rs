@@ -1,5 +1,6 @@
 //! ELF files: which of their symbols count, and how file offsets become addresses.
 
+mod belonging;
 mod code;
 mod sections;
 #[cfg(test)]
@@ -229,7 +230,7 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     debug: Option<&[u8]>,
 ) -> Result<ElfModule, Error> {
     let file = File::<E>::parse(bytes)?;
-    let debug = debug.map(File::<E>::parse).transpose()?;
+    let debug = debug.and_then(|it| File::<E>::parse(it).ok());
     let mut builder = Builder::default();
     match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
         // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
@@ -239,6 +240,16 @@ fn parse<E: FileHeader<Endian = Endianness>>(
                 if let Some(table) = file.symbols(table) {
                     file.add_symbols(&table, &mut builder);
                 }
+            }
+            let mini = match file.symbols(elf::SHT_SYMTAB) {
+                Some(_) => None,
+                None => sections::mini_debug_info(&file),
+            };
+            let mini = mini.as_deref().and_then(|it| File::<E>::parse(it).ok());
+            if let Some((mini, table)) =
+                mini.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?)))
+            {
+                mini.add_symbols(&table, &mut builder);
             }
         }
     }

@@ -43,12 +43,14 @@ pub fn is_at_its_path<F: Files>(files: &F, file: &ModuleFile, places: &Places) -
 /// A file that was mapped, and what to find the files that belong to it by.
 #[derive(Debug)]
 pub(super) struct FileSet<'a, F: Files> {
-    files: &'a F,
+    pub(super) files: &'a F,
     places: &'a Places,
+    /// Where it is.
+    pub(super) at: PathBuf,
     /// Its path, in the eyes of whoever mapped it.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Where that path begins, and the files that belong to it are looked for first.
-    root: Root,
+    pub(super) root: Root,
     pub(super) bytes: F::Bytes,
     pub(super) identity: Identity,
 }
@@ -84,7 +86,7 @@ impl<'a, F: Files> FileSet<'a, F> {
                         _ => &file.path,
                     };
                     let path = path.to_owned();
-                    return Ok(Self { files, places, path, root, bytes, identity });
+                    return Ok(Self { files, places, at, path, root, bytes, identity });
                 }
                 // That another build is there tells more than that something is not.
                 Err(error) => match &first_error {
@@ -103,6 +105,12 @@ impl<'a, F: Files> FileSet<'a, F> {
         Err(first_error.unwrap_or_else(not_found))
     }
 
+    /// The root of whoever reads, where that is another than that of the file and may have what
+    /// belongs to it.
+    pub(super) fn own_root(&self) -> Option<Root> {
+        matches!(self.root, Root::Process(_)).then_some(Root::Own)
+    }
+
     /// The first file with its debug information that `is_wanted`, by its bytes and what it says of
     /// itself.
     pub(super) fn debug(
@@ -111,15 +119,11 @@ impl<'a, F: Files> FileSet<'a, F> {
     ) -> Option<(PathBuf, F::Bytes)> {
         let Identity { build_id, debug_link, symbols: _ } = &self.identity;
         let sought = debug_files(&self.path, *build_id, debug_link.as_ref());
-        let roots = [&self.root, &Root::Own];
-        let roots = if roots[0] == roots[1] || matches!(self.root, Root::Symfs(_)) {
-            &roots[..1]
-        } else {
-            &roots[..]
+        let below = |root: Root, all: &[DebugFile]| -> Vec<DebugFile> {
+            all.iter().map(|it| DebugFile { path: root.at(&it.path), crc: it.crc }).collect()
         };
-        let below_roots = roots.iter().flat_map(|root| {
-            sought.iter().map(|it| DebugFile { path: root.at(&it.path), crc: it.crc })
-        });
+        let outside = self.own_root().map(|it| below(it, &sought)).unwrap_or_default();
+        let below_roots = below(self.root.clone(), &sought).into_iter().chain(outside);
         let stored = build_id.map(|it| self.places.stored(it, "debug")).unwrap_or_default();
         let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
         let mut all = below_roots.chain(stored);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use addr2line::Context;
 use addr2line::gimli;
@@ -28,6 +29,7 @@ use super::File;
 use super::OwnedBytes;
 use super::Section;
 use super::Segment;
+use super::belonging::Belonging;
 use super::class;
 
 /// An ELF file that holds code, with the file that has its line table.
@@ -36,6 +38,10 @@ pub struct ElfCode {
     file: ElfFile,
     /// The file with the line table, where it is another one.
     debug: Option<ElfFile>,
+    /// What the debug information refers to, where the files came from a store.
+    belonging: Option<Belonging>,
+    supplement: OnceLock<Option<ElfFile>>,
+    package: OnceLock<Option<ElfFile>>,
     e_machine: u16,
     segments: Vec<Segment>,
 }
@@ -84,7 +90,15 @@ impl ElfCode {
         };
         let file = ElfFile::parse(bytes)?;
         let debug = debug.map(ElfFile::parse).transpose()?;
-        Ok(Self { file, debug, e_machine, segments })
+        Ok(Self {
+            file,
+            debug,
+            belonging: None,
+            supplement: OnceLock::new(),
+            package: OnceLock::new(),
+            e_machine,
+            segments,
+        })
     }
 
     /// Finds and reads the file that was mapped, by the rules of
@@ -93,11 +107,40 @@ impl ElfCode {
     /// # Errors
     ///
     /// As [`ElfModule::load`](super::ElfModule::load).
-    pub fn load<F: Files>(files: &F, file: &ModuleFile, places: &Places) -> Result<Self, Error> {
+    pub fn load<F: Files + Clone + 'static>(
+        files: &F,
+        file: &ModuleFile,
+        places: &Places,
+    ) -> Result<Self, Error> {
         let found = FileSet::find(files, file, places)?;
         let debug =
             if has_lines(&found.bytes) { None } else { found.debug(|bytes, _| has_lines(bytes)) };
-        Self::parse(Arc::new(found.bytes), debug.map(|(_, bytes)| Arc::new(bytes) as OwnedBytes))
+        let belonging = Belonging::to(&found, debug.as_ref().map(|(path, _)| path.as_path()));
+        let debug = debug.map(|(_, bytes)| Arc::new(bytes) as OwnedBytes);
+        let mut this = Self::parse(Arc::new(found.bytes), debug)?;
+        this.belonging = Some(belonging);
+        Ok(this)
+    }
+
+    /// The file that its debug information shares some of with that of other modules, as `dwz` leaves
+    /// it (`.gnu_debugaltlink`); none where it shares none, or where that file is not there.
+    pub fn supplement(&self) -> Option<&ElfFile> {
+        let find = || self.belonging.as_ref()?.supplement(self.part(Part::Debug));
+        self.supplement.get_or_init(find).as_ref()
+    }
+
+    /// The package (`.dwp`) of the debug information that the compiler left in files of its own; a
+    /// unit in it counts only if its id is that of the unit that refers to it.
+    pub fn package(&self) -> Option<&ElfFile> {
+        let find = || self.belonging.as_ref()?.package(self.part(Part::Debug));
+        self.package.get_or_init(find).as_ref()
+    }
+
+    /// The file (`.dwo`) in which the compiler left the debug information of a unit, by the unit's
+    /// `DW_AT_comp_dir` and `DW_AT_dwo_name`; it counts only if the unit in it has the id of the one
+    /// that refers to it.
+    pub fn split_unit(&self, comp_dir: &[u8], dwo_name: &[u8]) -> Option<ElfFile> {
+        self.belonging.as_ref()?.unit(comp_dir, dwo_name)
     }
 
     /// Whose code it is; `None` for a machine whose code cannot be shown.

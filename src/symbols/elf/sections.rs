@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use flate2::read::ZlibDecoder;
+use lzma_rust2::XzReader;
 use object::Endianness;
 use object::elf;
 use object::read::SectionIndex;
@@ -50,6 +51,9 @@ enum Compression {
     /// Of a kind that nothing here reads.
     Unknown,
 }
+
+/// The most memory that xz may take, in KiB: enough for its strongest setting.
+const MAX_XZ_KIB: u32 = 80 << 10;
 
 /// The most bytes that are inflated from each compressed byte. Debug sections become a tenth at most;
 /// what claims to have become less is made to fill memory.
@@ -153,17 +157,36 @@ fn inflate<E: FileHeader<Endian = Endianness>>(
     read_at_most(reader, len, bytes.len())
 }
 
+/// The ELF file in `.gnu_debugdata`, which has the symbols that the dynamic linker does not need.
+///
+/// Source: "`MiniDebugInfo`" in the GDB manual.
+pub(super) fn mini_debug_info<E: FileHeader<Endian = Endianness>>(
+    file: &File<'_, E>,
+) -> Option<Vec<u8>> {
+    let (_, section) = file.section(".gnu_debugdata")?;
+    let bytes = file.section_bytes(section);
+    let most = most(bytes.len())?;
+    let mut inflated = Vec::new();
+    let reader = XzReader::new_mem_limit(bytes, true, MAX_XZ_KIB);
+    reader.take(most).read_to_end(&mut inflated).ok()?;
+    Some(inflated)
+}
+
 /// What `reader` makes of `n_compressed` bytes, if that is the `len` bytes that the file claims.
 ///
 /// The claim sizes nothing: memory grows with what comes.
 fn read_at_most(reader: &mut dyn Read, len: u64, n_compressed: usize) -> Option<Vec<u8>> {
-    let most = u64::try_from(n_compressed).ok()?.saturating_mul(MAX_RATIO).saturating_add(1 << 16);
-    if len > most {
+    if len > most(n_compressed)? {
         return None;
     }
     let mut inflated = Vec::new();
     reader.take(len).read_to_end(&mut inflated).ok()?;
     (u64::try_from(inflated.len()) == Ok(len)).then_some(inflated)
+}
+
+/// The most bytes that may come of `n_compressed`.
+fn most(n_compressed: usize) -> Option<u64> {
+    Some(u64::try_from(n_compressed).ok()?.saturating_mul(MAX_RATIO).saturating_add(1 << 16))
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@ use crate::symbols::Places;
 /// A directory to build in, and a store of what was built, by path.
 struct Workshop {
     dir: tempfile::TempDir,
-    files: HashMap<PathBuf, Vec<u8>>,
+    files: Stored,
 }
 
 impl Workshop {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), files: HashMap::new() }
+        Self { dir: tempfile::tempdir().unwrap(), files: Stored::default() }
     }
 
     /// Compiles `source` to a file called `name` and returns its bytes.
@@ -47,12 +47,12 @@ impl Workshop {
     /// Puts the file `name` of the directory into the store as `path`.
     fn store(&mut self, name: &str, path: &str) {
         let bytes = fs::read(self.dir.path().join(name)).unwrap();
-        self.files.insert(PathBuf::from(path), bytes);
+        self.files.0.insert(PathBuf::from(path), bytes);
     }
 
     fn load(&self, path: &str, build_id: Option<BuildId>) -> Result<ElfModule, Error> {
         let file = ModuleFile { build_id, ..ModuleFile::at(path) };
-        ElfModule::load(self, &file, &places())
+        ElfModule::load(&self.files, &file, &places())
     }
 }
 
@@ -60,11 +60,15 @@ fn places() -> Places {
     Places { store: Some("/cache".into()), ..Places::default() }
 }
 
-impl Files for Workshop {
+/// Files by path.
+#[derive(Clone, Default)]
+struct Stored(HashMap<PathBuf, Vec<u8>>);
+
+impl Files for Stored {
     type Bytes = Vec<u8>;
 
     fn open(&self, path: &Path) -> io::Result<Opened<Vec<u8>>> {
-        let bytes = self.files.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
+        let bytes = self.0.get(path).cloned().ok_or(io::ErrorKind::NotFound)?;
         Ok(Opened { bytes, status: FileStatus::default() })
     }
 }
@@ -208,7 +212,7 @@ fn a_stripped_file_is_named_by_its_debug_file() {
     workshop.run("objcopy", &["-S", "--add-gnu-debuglink=full.dbg", "full", "bare"]);
     workshop.store("bare", "/bin/prog");
     let bare = workshop.load("/bin/prog", None).unwrap();
-    let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+    let at = offset_of(&workshop.files.0[Path::new("/bin/prog")], 0x1111_1111);
     assert_eq!(name_at(&bare, at), "-");
     let id = bare.identity().build_id.unwrap();
     let hex = id.to_string();
@@ -220,7 +224,7 @@ fn a_stripped_file_is_named_by_its_debug_file() {
             "one+0x0",
             "{path}"
         );
-        workshop.files.remove(Path::new(path));
+        workshop.files.0.remove(Path::new(path));
     }
 }
 
@@ -234,9 +238,9 @@ fn a_debug_file_without_a_build_id_must_have_the_crc_of_the_link() {
         workshop.run("objcopy", &["-S", &link, "full", "bare"]);
         workshop.store("bare", "/bin/prog");
         workshop.store(name, &format!("/bin/{name}"));
-        let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+        let at = offset_of(&workshop.files.0[Path::new("/bin/prog")], 0x1111_1111);
         assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "one+0x0");
-        workshop.files.get_mut(Path::new(&format!("/bin/{name}"))).unwrap().push(0);
+        workshop.files.0.get_mut(Path::new(&format!("/bin/{name}"))).unwrap().push(0);
         assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "-");
     }
 }
@@ -254,7 +258,7 @@ fn another_build_at_the_path_names_nothing() {
     // Only perf's own store can have what was replaced.
     let hex = found.unwrap().to_string();
     workshop.store("full", &format!("/cache/.build-id/{}/{}/elf", &hex[..2], &hex[2..]));
-    workshop.files.remove(Path::new("/bin/prog"));
+    workshop.files.0.remove(Path::new("/bin/prog"));
     assert!(workshop.load("/bin/prog", found).is_ok());
     assert!(matches!(workshop.load("/bin/prog", None), Err(Error::Open { .. })));
 }
@@ -299,9 +303,9 @@ fn lines_of_a_stripped_file_are_in_its_debug_file() {
     workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
     workshop.run("objcopy", &["-S", "--add-gnu-debuglink=full.dbg", "full", "bare"]);
     workshop.store("bare", "/bin/prog");
-    let at = offset_of(&workshop.files[Path::new("/bin/prog")], 0x1111_1111);
+    let at = offset_of(&workshop.files.0[Path::new("/bin/prog")], 0x1111_1111);
     let line = |workshop: &Workshop| {
-        let file = ElfCode::load(workshop, &ModuleFile::at("/bin/prog"), &places()).unwrap();
+        let file = ElfCode::load(&workshop.files, &ModuleFile::at("/bin/prog"), &places()).unwrap();
         code_at(&file, at, 6).1
     };
     assert_eq!(line(&workshop), None);
@@ -409,5 +413,91 @@ fn a_file_with_any_changed_byte_is_read_or_refused() {
         let old = std::mem::replace(&mut bytes[at], value);
         survive(&bytes);
         bytes[at] = old;
+    }
+}
+
+#[test]
+fn mini_debug_information_names_what_the_dynamic_linker_does_not_need() {
+    let mut workshop = Workshop::new();
+    let source = format!(
+        "{TWO}\nstatic __attribute__((noinline, used)) int local(void) {{ return 0x33333333; }}"
+    );
+    let bytes = workshop.gcc("full", &source, &["-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"]);
+    workshop.run("objcopy", &["--only-keep-debug", "full", "mini"]);
+    workshop.run("objcopy", &["-S", "full", "bare"]);
+    workshop.store("bare", "/lib/bare.so");
+    let (one, local) = (offset_of(&bytes, 0x1111_1111), offset_of(&bytes, 0x3333_3333));
+    let names = |workshop: &Workshop, path: &str| {
+        let module = workshop.load(path, None).unwrap();
+        [name_at(&module, one), name_at(&module, local)]
+    };
+    assert_eq!(names(&workshop, "/lib/bare.so"), ["one+0x0", "-"]);
+    workshop.run("xz", &["mini"]);
+    workshop.run("objcopy", &["--add-section", ".gnu_debugdata=mini.xz", "bare", "mini.so"]);
+    workshop.store("mini.so", "/lib/mini.so");
+    assert_eq!(names(&workshop, "/lib/mini.so"), ["one+0x0", "local+0x0"]);
+    // A damaged one costs no more than its own names.
+    let xz = fs::read(workshop.dir.path().join("mini.xz")).unwrap();
+    fs::write(workshop.dir.path().join("cut.xz"), &xz[..xz.len() / 2]).unwrap();
+    workshop.run("objcopy", &["--add-section", ".gnu_debugdata=cut.xz", "bare", "cut.so"]);
+    workshop.store("cut.so", "/lib/cut.so");
+    assert_eq!(names(&workshop, "/lib/cut.so"), ["one+0x0", "-"]);
+}
+
+#[test]
+fn what_debug_information_refers_to_is_found_and_is_the_right_one() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-g", "-nostdlib", "-static", "-Wl,--build-id=0x0102030405060708"]);
+    workshop.gcc("common", TWO, &["-nostdlib", "-static", "-Wl,--build-id=0x1112131415161718"]);
+    let link =
+        [b"../.dwz/common.debug\0".as_slice(), &[0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]];
+    fs::write(workshop.dir.path().join("link"), link.concat()).unwrap();
+    workshop.run("objcopy", &["--add-section", ".gnu_debugaltlink=link", "full", "linked"]);
+    workshop.store("linked", "/usr/bin/prog");
+    let supplement = |workshop: &Workshop| {
+        let file =
+            ElfCode::load(&workshop.files, &ModuleFile::at("/usr/bin/prog"), &places()).unwrap();
+        file.supplement().map(|it| it.bytes().len())
+    };
+    let len = fs::read(workshop.dir.path().join("common")).unwrap().len();
+    assert_eq!(supplement(&workshop), None);
+    let places = [
+        "/usr/bin/../.dwz/common.debug",
+        "/usr/lib/debug/.dwz/common.debug",
+        "/usr/lib/debug/.build-id/11/12131415161718.debug",
+    ];
+    for path in places {
+        workshop.store("full", path);
+        assert_eq!(supplement(&workshop), None, "{path}");
+        workshop.store("common", path);
+        assert_eq!(supplement(&workshop), Some(len), "{path}");
+        workshop.files.0.remove(Path::new(path));
+    }
+}
+
+#[test]
+fn split_debug_information_is_found_in_its_package_or_where_the_compiler_left_it() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("split", TWO, &["-g", "-gsplit-dwarf", "-nostdlib", "-static"]);
+    let dwo = fs::read_dir(&workshop.dir).unwrap().map(|it| it.unwrap().file_name());
+    let dwo = dwo.filter_map(|it| it.into_string().ok()).find(|it| it.contains(".dwo")).unwrap();
+    workshop.store("split", "/usr/bin/prog");
+    let load = |workshop: &Workshop| {
+        ElfCode::load(&workshop.files, &ModuleFile::at("/usr/bin/prog"), &places()).unwrap()
+    };
+    let unit = |workshop: &Workshop| {
+        let unit = load(workshop).split_unit(b"/build/src", dwo.as_bytes());
+        unit.is_some_and(|it| it.section(".debug_info.dwo").is_some())
+    };
+    assert!(!unit(&workshop) && load(&workshop).package().is_none());
+    for path in [format!("/build/src/{dwo}"), format!("/usr/bin/{dwo}")] {
+        workshop.store(&dwo, &path);
+        assert!(unit(&workshop), "{path}");
+        workshop.files.0.remove(Path::new(&path));
+    }
+    for path in ["/usr/bin/prog.dwp", "/usr/lib/debug/usr/bin/prog.dwp"] {
+        workshop.store(&dwo, path);
+        assert!(load(&workshop).package().is_some(), "{path}");
+        workshop.files.0.remove(Path::new(path));
     }
 }
