@@ -73,3 +73,5 @@ mod targets;
 mod threads;
 #[cfg(test)]
 mod tracepoints;
+#[cfg(test)]
+mod unwind;
