@@ -281,11 +281,13 @@ impl Space for TaskSpace<'_, '_, '_> {
         let Unwinding { files, arch, .. } = self.unwinder.unwinding;
         let file = files.of_module(files.names().module_of(idx)).ok()?;
         let bias = self.unwinder.timeline.mapping(idx).bias;
-        let len = unwind::MAX_CALL_BYTES as u64;
-        let addr = file.vaddr(FileOffset(pc.wrapping_sub(bias).checked_sub(len)?))?;
-        let code = following(file, addr, unwind::MAX_CALL_BYTES);
-        (code.len() as u64 == len)
-            .then(|| (*arch).is_some_and(|it| unwind::ends_with_call(it, code)))
+        // Less of it at the beginning of the code.
+        let code = (1..=unwind::MAX_CALL_BYTES).rev().find_map(|len| {
+            let at = pc.wrapping_sub(bias).checked_sub(len as u64)?;
+            let code = following(file, file.vaddr(FileOffset(at))?, len);
+            (code.len() == len).then_some(code)
+        })?;
+        Some((*arch).is_some_and(|it| unwind::ends_with_call(it, code)))
     }
 
     fn frame(&mut self, addr: u64) {

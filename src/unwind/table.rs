@@ -39,6 +39,13 @@ pub struct Table<'a> {
     debug_frame: Option<(DebugFrame<Bytes<'a>>, Index<'a>)>,
 }
 
+/// Which section an entry is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    EhFrame,
+    DebugFrame,
+}
+
 impl fmt::Debug for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("arch", &self.arch).finish_non_exhaustive()
@@ -132,15 +139,16 @@ impl<'a> Table<'a> {
         let of_eh_frame = self
             .eh_frame
             .as_ref()
-            .and_then(|(frames, index)| self.find(frames, index, addr.0, context));
+            .and_then(|(frames, index)| self.find(Form::EhFrame, frames, index, addr.0, context));
         of_eh_frame.or_else(|| {
             let (frames, index) = self.debug_frame.as_ref()?;
-            self.find(frames, index, addr.0, context)
+            self.find(Form::DebugFrame, frames, index, addr.0, context)
         })
     }
 
     fn find<S: UnwindSection<Bytes<'a>>>(
         &self,
+        form: Form,
         frames: &S,
         index: &Index<'_>,
         addr: u64,
@@ -151,6 +159,11 @@ impl<'a> Table<'a> {
             .fde_from_offset(&self.bases, S::Offset::from(offset), S::cie_from_offset)
             .ok()
             .filter(|it| it.contains(addr))?;
+        // An augmentation without a length, such as that of signals: gimli takes one to be there, and
+        // would read the instructions from a wrong place.
+        if form == Form::DebugFrame && entry.cie().augmentation().is_some() {
+            return Some(Row::dead_end());
+        }
         Some(self.row_of(frames, &entry, addr, context).unwrap_or_else(Row::dead_end))
     }
 

@@ -38,4 +38,6 @@ mod sample;
 #[cfg(test)]
 mod swap;
 #[cfg(test)]
+mod unwind;
+#[cfg(test)]
 mod vector;

@@ -100,7 +100,8 @@ fn a_chain_leads_through_a_signal_and_a_library_to_the_start() {
     assert!(10 < chains.len(), "{ours}");
     for chain in &chains {
         // How the C library raises a signal and calls main is its own affair.
-        let is_of_libc = |it: &&str| !["on_signal", "by_program", "by_library", "main"].contains(it);
+        let is_of_libc =
+            |it: &&str| !["on_signal", "by_program", "by_library", "main"].contains(it);
         let own: Vec<&str> = chain.iter().copied().filter(|it| !is_of_libc(it)).collect();
         let recursion = ["by_program", "by_library"].repeat(3);
         let want = [&["on_signal"], recursion.as_slice(), &["by_program", "main"]].concat();
