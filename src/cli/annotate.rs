@@ -167,7 +167,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
-    let resolved = resolve(&recording, &index, &file, &names, keep, 0).map_err(cannot)?;
+    let resolved = resolve(&recording, &index, &file, &names, None, keep, 0).map_err(cannot)?;
     let programs = Programs::new(&recording, &index);
     let found = functions(&resolved, &index.timeline, &programs, &filter)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;

@@ -99,7 +99,7 @@ impl Args {
         let Reading { recording, index, input, names } = *reading;
         let programs = Programs::new(recording, index);
         let keep = Keep { stack: true, ..request.keep() };
-        let resolved = resolve(recording, index, input, names, keep, usize::MAX)
+        let resolved = resolve(recording, index, input, names, None, keep, usize::MAX)
             .map_err(|error| cannot_read(&error))?;
         let detail = Detail { callees: self.callees, lines: self.lines };
         let bill = bill(&resolved, &programs, &request.filter, detail)

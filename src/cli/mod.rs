@@ -11,6 +11,7 @@ mod directory;
 mod doctor;
 mod event_options;
 mod header;
+mod inlining;
 mod input;
 mod list;
 mod log;

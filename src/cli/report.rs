@@ -15,6 +15,7 @@ use crate::profile::GraphValue;
 use crate::profile::Labels;
 use crate::profile::MAX_STACK;
 use crate::profile::Order;
+use crate::profile::Paths;
 use crate::profile::Percentage;
 use crate::profile::Plan;
 use crate::profile::Request;
@@ -24,7 +25,10 @@ use crate::render;
 use crate::render::report;
 use crate::render::report::Comments;
 use crate::render::report::Style;
+use crate::replay::CodeFiles;
 use crate::replay::Index;
+use crate::replay::Inlined;
+use crate::replay::Lines;
 use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::Wanted;
@@ -34,6 +38,7 @@ use super::bill;
 use super::bill::Reading;
 use super::bill::warn_of_droppers;
 use super::header;
+use super::inlining;
 use super::input;
 use super::log;
 use super::message;
@@ -55,7 +60,7 @@ pub(super) struct Args {
     #[arg(long)]
     stdio: bool,
 
-    /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu; of BPF programs `bpf_prog`,
+    /// Tell rows apart by these columns: comm, dso, symbol, pid, tid, cpu, srcline, srcfile; of BPF programs `bpf_prog`,
     /// `bpf_id`, `bpf_tag`, `bpf_type`, `bpf_line`, `bpf_owner`, and `bpf_meta:KEY` for what metadata
     /// says under KEY; a leading `+` adds to the default.
     #[arg(short, long, value_name = "KEYS")]
@@ -155,9 +160,8 @@ pub(super) struct Args {
     #[arg(long)]
     no_group: bool,
 
-    /// Taken for the habit of it: inlined frames are not shown.
-    #[arg(long)]
-    no_inline: bool,
+    #[command(flatten)]
+    inlining: inlining::Args,
 
     #[command(flatten)]
     symbols_from: SymbolOptions,
@@ -231,14 +235,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         names.group_functions(programs);
     }
     let keep = request.keep();
+    let code_files = CodeFiles::new(&names);
+    let inlined = args.inlining.inlined();
+    let needs_lines = keep.stack && inlined == Inlined::Shown || request.needs_lines();
+    let lines = needs_lines.then(|| Lines::new(&code_files, inlined));
     // Which end of a long chain is kept depends on the report, so it is cut there.
-    let resolved = resolve(&recording, &index, &file, &names, keep, usize::MAX).map_err(cannot)?;
+    let resolved = resolve(&recording, &index, &file, &names, lines.as_ref(), keep, usize::MAX);
+    let resolved = resolved.map_err(cannot)?;
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).map_err(|error| {
         Failure::because("cannot show call graphs", &error)
             .hint("record with `-g` for call chains, or report without")
     })?;
     if let Some(programs) = &programs {
-        plan.labels = Labels::new(&plan.columns, &plan.meta_keys, &resolved, programs);
+        let paths = if args.inlining.has_paths() { Paths::Full } else { Paths::Names };
+        plan.labels = Labels::new(&plan.columns, &plan.meta_keys, paths, &resolved, programs);
     }
     let histograms = histograms(&resolved, &plan)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::perfdata::RecordKind;
+use crate::profile::Paths;
 use crate::render::script;
 use crate::render::script::Fields;
 use crate::render::script::Only;
@@ -23,6 +24,7 @@ use crate::replay::Recording;
 use crate::replay::Wanted;
 
 use super::header;
+use super::inlining;
 use super::input;
 use super::input::Input;
 use super::message::Failure;
@@ -75,11 +77,10 @@ pub(super) struct Args {
     header: header::Args,
     #[command(flatten)]
     naming: naming::Args,
-    /// Taken for the habit of it: inlined frames are not shown.
-    #[arg(long)]
-    no_inline: bool,
     #[command(flatten)]
     symbols_from: SymbolOptions,
+    #[command(flatten)]
+    inlining: inlining::Args,
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -150,6 +151,8 @@ fn options(
         fields,
         precision: if args.ns { Precision::Nanoseconds } else { Precision::Microseconds },
         max_frames: args.max_stack,
+        paths: if args.inlining.has_paths() { Paths::Full } else { Paths::Names },
+        inlined: args.inlining.inlined(),
         only: Only {
             comms: args.comms.iter().map(|it| it.clone().into_bytes()).collect(),
             pids: args.pid.iter().copied().map(crate::units::Pid).collect(),

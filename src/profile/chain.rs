@@ -4,13 +4,15 @@ use rustc_hash::FxHashMap;
 
 use super::Order;
 use super::Plan;
+use super::order::ranks;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 
 /// The frames of a recording's locations: two locations are the same frame where they are in the
-/// same function of the same module or, without a symbol, at the same address.
+/// same function of the same module or, without a symbol, at the same address. What was inlined is
+/// the same frame wherever it has the same name, as in perf.
 #[derive(Debug)]
 pub(super) struct Chains {
     frames: Vec<u32>,
@@ -25,6 +27,24 @@ struct Place {
     dso: Option<u32>,
     addr: u64,
     frame: u32,
+    /// The rank of its name, where one was inlined.
+    name: u32,
+    is_inlined: bool,
+}
+
+/// What decides among frames of equal weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderBy {
+    Name,
+    Addr,
+}
+
+/// What makes two locations the same frame.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Function(Option<u32>, u64),
+    Inlined(&'a str),
+    Addr(Option<u32>, u64),
 }
 
 /// A call chain, the root of the graph first.
@@ -38,14 +58,22 @@ impl Chains {
     pub(super) fn new(resolved: &Resolved, plan: &Plan) -> Self {
         let mut ids = FxHashMap::default();
         let mut places = Vec::new();
+        let has_inlined = resolved.symbols.iter().any(|it| it.is_inlined);
+        let names = has_inlined.then(|| ranks(&resolved.symbols, |it| it.name.as_bytes()));
         let frame = |location: &Location| {
             let dso = location.dso.map(|it| it.0);
-            let start = location.symbol.map(|it| resolved.symbols[it.0 as usize].start.0);
-            let key = (dso, start, start.map_or(location.ip.0, |_| 0));
+            let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
+            let (key, addr) = match symbol {
+                Some(it) if it.is_inlined => (Key::Inlined(&it.name), it.start.0),
+                Some(it) => (Key::Function(dso, it.start.0), it.start.0),
+                None => (Key::Addr(dso, location.ip.0), location.ip.0),
+            };
             let next = u32::try_from(places.len()).expect("a frame at most for a location");
             *ids.entry(key).or_insert_with(|| {
-                let addr = start.unwrap_or(location.ip.0);
-                places.push(Place { dso, addr, frame: next });
+                let ranked = names.as_ref().zip(location.symbol);
+                let name = ranked.map_or(0, |(names, it)| names[it.0 as usize]);
+                let is_inlined = symbol.is_some_and(|it| it.is_inlined);
+                places.push(Place { dso, addr, frame: next, name, is_inlined });
                 next
             })
         };
@@ -56,10 +84,10 @@ impl Chains {
     /// The chain of the samples of `group`, empty where they have none.
     pub(super) fn of<'a>(&self, resolved: &'a Resolved, group: &Group) -> Chain<'a> {
         let stack = group.stack.map_or(&[][..], |it| resolved.stacks.get(it));
-        let len = stack.len().min(self.max_stack);
         let stack = match self.order {
-            Order::Callee => &stack[..len],
-            Order::Caller => &stack[stack.len() - len..],
+            _ if stack.len() <= self.max_stack => stack,
+            Order::Callee => &stack[..first_frames(resolved, stack, self.max_stack)],
+            Order::Caller => &stack[stack.len() - last_frames(resolved, stack, self.max_stack)..],
         };
         Chain { stack, order: self.order }
     }
@@ -69,10 +97,35 @@ impl Chains {
         self.frames[id as usize]
     }
 
-    /// The order of frames of equal weight under one node.
-    pub(super) fn place(&self, frame: u32) -> impl Ord {
-        std::cmp::Reverse(self.places[frame as usize])
+    /// The order of frames of equal weight under one node: by name where perf compares those.
+    pub(super) fn place(&self, frame: u32, by: OrderBy) -> impl Ord {
+        let place = self.places[frame as usize];
+        let name = match by {
+            OrderBy::Name => place.name,
+            OrderBy::Addr => 0,
+        };
+        std::cmp::Reverse((name, place))
     }
+
+    /// What perf compares of `frames` under one node: names if any was inlined.
+    pub(super) fn order_by(&self, mut frames: impl Iterator<Item = u32>) -> OrderBy {
+        let has_inlined = frames.any(|it| self.places[it as usize].is_inlined);
+        if has_inlined { OrderBy::Name } else { OrderBy::Addr }
+    }
+}
+
+/// The length of the first `n` frames of `stack`, with what was inlined into each.
+fn first_frames(resolved: &Resolved, stack: &[LocationId], n: usize) -> usize {
+    let mut ends = (1..).zip(stack).filter(|(_, it)| !resolved.is_inlined(**it)).map(|it| it.0);
+    n.checked_sub(1).map_or(0, |idx| ends.nth(idx).unwrap_or(stack.len()))
+}
+
+/// The same of the last ones.
+fn last_frames(resolved: &Resolved, stack: &[LocationId], n: usize) -> usize {
+    let from_end = (0..).zip(stack.iter().rev());
+    let mut starts = from_end.filter(|(_, it)| !resolved.is_inlined(**it)).map(|it| it.0);
+    // What was inlined into the last frame stands before it.
+    starts.nth(n).unwrap_or(stack.len())
 }
 
 impl Chain<'_> {

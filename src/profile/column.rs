@@ -27,6 +27,17 @@ pub enum Column {
     Cpu,
     /// Something of the BPF program.
     Bpf(BpfKey),
+    /// Where it is in the source.
+    Source(SourceKey),
+}
+
+/// What a column says of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SourceKey {
+    /// The file and the line, `FILE:LINE`; else the symbol and how far into it.
+    Line,
+    /// The file; empty if unknown.
+    File,
 }
 
 /// What a column says of the BPF program that a row is in.
@@ -52,7 +63,7 @@ pub enum BpfKey {
 
 /// The names by which columns are asked for; any beginning of a name stands for the first that
 /// has it, in any case, as in perf.
-const NAMES: [(&str, Column); 17] = [
+const NAMES: [(&str, Column); 19] = [
     ("pid", Column::Pid),
     ("comm", Column::Comm),
     ("dso", Column::Dso),
@@ -64,6 +75,8 @@ const NAMES: [(&str, Column); 17] = [
     ("children", Column::Children),
     ("sample", Column::Samples),
     ("period", Column::Period),
+    ("srcline", Column::Source(SourceKey::Line)),
+    ("srcfile", Column::Source(SourceKey::File)),
     ("bpf_prog", Column::Bpf(BpfKey::Prog)),
     ("bpf_id", Column::Bpf(BpfKey::Id)),
     ("bpf_tag", Column::Bpf(BpfKey::Tag)),
@@ -130,7 +143,8 @@ impl Column {
             | Self::Pid
             | Self::Tid
             | Self::Cpu
-            | Self::Bpf(_) => true,
+            | Self::Bpf(_)
+            | Self::Source(_) => true,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the columns about BPF programs say of each location.
+//! What the columns about BPF programs and lines of source say of each location.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,9 @@ use crate::units::Addr;
 
 use super::Column;
 use super::column::BpfKey;
+use super::column::SourceKey;
 
-/// The values of the columns about BPF programs, by location.
+/// The values of the columns about BPF programs and lines of source, by location.
 ///
 /// Empty where there are no such columns, and then everything is equal.
 #[derive(Clone, Debug, Default)]
@@ -39,13 +40,16 @@ pub enum Role {
 /// The values of one column.
 #[derive(Clone, Debug)]
 struct Values {
-    key: BpfKey,
+    column: Column,
     /// In the order in which rows are sorted by them.
     texts: Vec<String>,
     /// By location, an index into `texts`, or [`NONE`].
     sampled: Vec<u32>,
     callers: Vec<u32>,
 }
+
+/// What stands for a line where neither that nor a module is known.
+const UNKNOWN_LINE: &str = "??:0";
 
 /// What has no value comes last.
 const NONE: u32 = u32::MAX;
@@ -58,16 +62,15 @@ impl Labels {
     pub fn new(
         columns: &[Column],
         meta_keys: &[String],
+        paths: Paths,
         resolved: &Resolved,
         programs: &Programs<'_>,
     ) -> Self {
-        let scope = Scope { meta_keys, programs };
+        let scope = Scope { meta_keys, paths, resolved, programs };
         let columns: Vec<Values> = columns
             .iter()
-            .filter_map(|it| match it {
-                Column::Bpf(key) => Some(scope.values(*key, &resolved.locations)),
-                _ => None,
-            })
+            .filter(|it| matches!(it, Column::Bpf(_) | Column::Source(_)))
+            .map(|it| scope.values(*it))
             .collect();
         let mut ids = FxHashMap::default();
         let mut combined = |values: &dyn Fn(&Values) -> &[u32]| -> Vec<u32> {
@@ -96,24 +99,24 @@ impl Labels {
     }
 
     /// The place of a location's value among all of its column; what has none comes last.
-    pub(super) fn rank(&self, key: BpfKey, location: LocationId, role: Role) -> u32 {
-        self.find(key).map_or(NONE, |it| it.rank(location, role))
+    pub(super) fn rank(&self, column: Column, location: LocationId, role: Role) -> u32 {
+        self.find(column).map_or(NONE, |it| it.rank(location, role))
     }
 
-    /// What the column `key` says of a location; `None` where it is in no BPF program, or where
-    /// nothing is known.
-    pub fn value(&self, key: BpfKey, location: LocationId, role: Role) -> Option<&str> {
-        let values = self.find(key)?;
+    /// What `column` says of a location; `None` where it is in no BPF program, or where nothing is
+    /// known.
+    pub fn value(&self, column: Column, location: LocationId, role: Role) -> Option<&str> {
+        let values = self.find(column)?;
         values.texts.get(values.rank(location, role) as usize).map(String::as_str)
     }
 
-    /// All that the column `key` says of any location.
-    pub fn values(&self, key: BpfKey) -> &[String] {
-        self.find(key).map_or(&[], |it| &it.texts)
+    /// All that `column` says of any location.
+    pub fn values(&self, column: Column) -> &[String] {
+        self.find(column).map_or(&[], |it| &it.texts)
     }
 
-    fn find(&self, key: BpfKey) -> Option<&Values> {
-        self.columns.iter().find(|it| it.key == key)
+    fn find(&self, column: Column) -> Option<&Values> {
+        self.columns.iter().find(|it| it.column == column)
     }
 }
 
@@ -127,16 +130,55 @@ impl Values {
     }
 }
 
+/// The address of what ran, or called.
+fn running(Addr(ip): Addr, role: Role) -> Addr {
+    match role {
+        Role::Sampled => Addr(ip),
+        Role::Caller => Addr(ip.wrapping_sub(1)),
+    }
+}
+
+/// How files of source are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// By their names alone.
+    #[default]
+    Names,
+    /// With the folders that they lie in.
+    Full,
+}
+
+impl Paths {
+    /// What is shown of `path`.
+    pub fn shown(self, path: &str) -> &str {
+        match self {
+            Self::Names => path.rsplit('/').next().unwrap_or(path),
+            Self::Full => path,
+        }
+    }
+}
+
 /// Where values come from.
 struct Scope<'a> {
     meta_keys: &'a [String],
+    paths: Paths,
+    resolved: &'a Resolved,
     programs: &'a Programs<'a>,
 }
 
 impl Scope<'_> {
-    fn values(&self, key: BpfKey, locations: &[Location]) -> Values {
+    fn values(&self, column: Column) -> Values {
+        let locations = &self.resolved.locations;
         let mut known: FxHashMap<ProgramIdx, Option<(Rank, String)>> = FxHashMap::default();
         let mut value = |location: &Location, role: Role| -> Option<(Rank, String)> {
+            let key = match column {
+                Column::Bpf(key) => key,
+                Column::Source(key) => {
+                    let text = self.source(key, location, role);
+                    return Some(((text.clone(), 0, Vec::new()), text));
+                }
+                _ => return None,
+            };
             let Owner::Ksymbol(ksymbol) = location.owner? else { return None };
             let idx = self.programs.of_ksymbol(ksymbol)?.program;
             if key == BpfKey::Line {
@@ -153,10 +195,55 @@ impl Scope<'_> {
             it.as_ref().and_then(|(rank, _)| places.get(rank)).copied().unwrap_or(NONE)
         };
         Values {
-            key,
+            column,
             texts: texts.values().map(|it| (*it).to_owned()).collect(),
             sampled: sampled.iter().map(place).collect(),
             callers: callers.iter().map(place).collect(),
+        }
+    }
+
+    /// Where a location is in the source, as `key` asks for it.
+    fn source(&self, key: SourceKey, location: &Location, role: Role) -> String {
+        let found = self.source_line(location, role);
+        match (key, found) {
+            (SourceKey::Line, Some((file, line))) => format!("{file}:{line}"),
+            (SourceKey::File, Some((file, _))) => file,
+            (SourceKey::Line, None) => self.place(location, role),
+            (SourceKey::File, None) => String::new(),
+        }
+    }
+
+    fn source_line(&self, location: &Location, role: Role) -> Option<(String, u32)> {
+        let line = match role {
+            Role::Sampled => location.running_line,
+            Role::Caller => location.line,
+        };
+        if let Some(line) = line {
+            let path = self.resolved.source_files.get(line.file as usize)?;
+            return Some((self.paths.shown(path).to_owned(), line.line));
+        }
+        let Owner::Ksymbol(ksymbol) = location.owner? else { return None };
+        let idx = self.programs.of_ksymbol(ksymbol)?.program;
+        let line = self.programs.line(idx, running(location.ip, role))?;
+        let path = String::from_utf8_lossy(line.file);
+        Some((self.paths.shown(&path).to_owned(), line.line))
+    }
+
+    /// What perf shows of code without lines: the symbol and how far into it, in decimal, or the
+    /// module and the address in it.
+    fn place(&self, location: &Location, role: Role) -> String {
+        let symbol = location.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
+        let dso = location.dso.and_then(|it| self.resolved.dsos.get(it.0 as usize));
+        let addr = match role {
+            Role::Sampled => location.addr,
+            Role::Caller => location.ip,
+        };
+        match (symbol, dso) {
+            (Some(symbol), _) => {
+                format!("{}+{}", symbol.name, location.addr.0.wrapping_sub(symbol.start.0))
+            }
+            (None, Some(dso)) => format!("{}[{:x}]", dso.short_name, addr.0),
+            (None, None) => UNKNOWN_LINE.to_owned(),
         }
     }
 
@@ -186,12 +273,8 @@ impl Scope<'_> {
     }
 
     /// The line of the source that a location in a program is on: `FILE:LINE`.
-    fn line(&self, idx: ProgramIdx, Addr(ip): Addr, role: Role) -> Option<(Rank, String)> {
-        let addr = match role {
-            Role::Sampled => Addr(ip),
-            Role::Caller => Addr(ip.wrapping_sub(1)),
-        };
-        let line = self.programs.line(idx, addr)?;
+    fn line(&self, idx: ProgramIdx, ip: Addr, role: Role) -> Option<(Rank, String)> {
+        let line = self.programs.line(idx, running(ip, role))?;
         let base = line.file.rsplit(|it| *it == b'/').next().unwrap_or_default();
         let base = String::from_utf8_lossy(base).into_owned();
         let text = format!("{base}:{}", line.line);
@@ -252,13 +335,11 @@ mod tests {
         };
         tape().check(|programs, _| {
             let mut plan = Plan::new(&request, Callchains::Recorded).unwrap();
-            plan.labels = Labels::new(&plan.columns, &meta_keys, &samples.resolved, programs);
+            plan.labels =
+                Labels::new(&plan.columns, &meta_keys, Paths::Names, &samples.resolved, programs);
             let histograms = histograms(&samples.resolved, &plan).unwrap();
             let cells = |row: &crate::profile::Row| -> Vec<String> {
-                let cell = |it: &Column| match it {
-                    Column::Bpf(key) => plan.labels.value(*key, row.location, row.role),
-                    _ => None,
-                };
+                let cell = |it: &Column| plan.labels.value(*it, row.location, row.role);
                 columns.iter().map(|it| cell(it).unwrap_or("-").to_owned()).collect()
             };
             let rows = histograms[0].rows.iter();

@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use rayon::prelude::*;
 
 use super::Accumulate;
-use super::BpfKey;
 use super::Column;
 use super::Labels;
 use super::Order;
@@ -44,6 +43,7 @@ struct Symbol {
     name: u32,
     start: u64,
     end: u64,
+    is_inlined: bool,
 }
 
 /// The indices of `rows` in the order in which they are shown.
@@ -90,10 +90,14 @@ fn by_what_tells_apart(plan: &Plan, keys: &[Keys], counted: &Counted) -> Vec<u32
 }
 
 /// Whether [`by_keys`] is an order: it is none where addresses lie half the address space apart,
-/// and where symbols are compared by module, and addresses without a symbol are not.
+/// where symbols are compared by module, and addresses without a symbol are not, and where names of
+/// what was inlined are compared with addresses.
 fn is_order(plan: &Plan, keys: &[Keys]) -> bool {
     if !plan.order.contains(&Column::Symbol) {
         return true;
+    }
+    if keys.iter().any(|it| it.symbol.is_some_and(|it| it.is_inlined)) {
+        return false;
     }
     let place = |it: &Keys| it.symbol.map_or(it.addr, |it| it.start).cast_signed();
     let (first, last) =
@@ -120,7 +124,12 @@ fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
         dso: row.dso.map_or(u32::MAX, |it| dsos[it.0 as usize]),
         symbol: row.symbol.map(|it| {
             let symbol = &resolved.symbols[it.0 as usize];
-            Symbol { name: names[it.0 as usize], start: symbol.start.0, end: symbol.end.0 }
+            Symbol {
+                name: names[it.0 as usize],
+                start: symbol.start.0,
+                end: symbol.end.0,
+                is_inlined: symbol.is_inlined,
+            }
         }),
         addr: row.addr.0,
         thread: (row.tid.0, row.pid.0),
@@ -133,7 +142,7 @@ fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
 }
 
 /// For each of `items` the rank of its name, the same for the same name.
-fn ranks<T: Sync>(items: &[T], name: impl Fn(&T) -> &[u8] + Sync) -> Vec<u32> {
+pub(super) fn ranks<T: Sync>(items: &[T], name: impl Fn(&T) -> &[u8] + Sync) -> Vec<u32> {
     let mut sorted: Vec<usize> = (0..items.len()).collect();
     sorted.par_sort_unstable_by(|&a, &b| name(&items[a]).cmp(name(&items[b])));
     let mut ranks = vec![0; items.len()];
@@ -157,15 +166,15 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
         Column::Symbol => by_place(plan, a, b),
         Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
         Column::Cpu => a.cpu.cmp(&b.cpu),
-        Column::Bpf(key) => by_label(&plan.labels, *key, a, b),
+        Column::Bpf(_) | Column::Source(_) => by_label(&plan.labels, *column, a, b),
         Column::Children | Column::Overhead | Column::Samples | Column::Period => Ordering::Equal,
     };
     a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(plan.order.iter().map(compare)))
 }
 
-/// By what a column says of the BPF program; what is in none comes last.
-fn by_label(labels: &Labels, key: BpfKey, a: &Keys, b: &Keys) -> Ordering {
-    let rank = |it: &Keys| labels.rank(key, it.location, it.role);
+/// By what a column says of the BPF program, or of the source; what is in none comes last.
+fn by_label(labels: &Labels, column: Column, a: &Keys, b: &Keys) -> Ordering {
+    let rank = |it: &Keys| labels.rank(column, it.location, it.role);
     rank(a).cmp(&rank(b))
 }
 
@@ -178,7 +187,12 @@ fn by_place(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
         (None, None) => return distance(a.addr, b.addr),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
-        (Some(a), Some(b)) => distance(a.start, b.start).then_with(|| distance(a.end, b.end)),
+        (Some(a), Some(b)) => {
+            let by_name =
+                if a.is_inlined || b.is_inlined { b.name.cmp(&a.name) } else { Ordering::Equal };
+            let by_addr = || distance(a.start, b.start).then_with(|| distance(a.end, b.end));
+            by_name.then_with(by_addr)
+        }
     };
     let by_dso =
         if plan.order.contains(&Column::Dso) { Ordering::Equal } else { a.dso.cmp(&b.dso) };
@@ -207,7 +221,7 @@ impl Rank<'_> {
             Column::Symbol => name(a).cmp(&name(b)),
             Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
             Column::Cpu => a.cpu.cmp(&b.cpu),
-            Column::Bpf(key) => by_label(self.labels, *key, a, b),
+            Column::Bpf(_) | Column::Source(_) => by_label(self.labels, *column, a, b),
         };
         a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(self.order.iter().map(compare)))
     }

@@ -131,9 +131,14 @@ pub enum GraphValue {
 }
 
 impl Request {
+    /// Whether a column is about lines of source.
+    pub fn needs_lines(&self) -> bool {
+        self.columns().any(|it| matches!(it, Column::Source(_)))
+    }
+
     /// Whether a column is about BPF programs.
     pub fn needs_programs(&self) -> bool {
-        self.columns().any(|it| matches!(it, Column::Bpf(_)))
+        self.columns().any(|it| matches!(it, Column::Bpf(_) | Column::Source(_)))
     }
 
     /// The columns that are named.

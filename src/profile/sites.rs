@@ -43,6 +43,8 @@ enum Place {
         start: u64,
         end: u64,
     },
+    /// A function by its name, inlined into the one that begins at an address.
+    Inlined(u32, u64),
     Addr(u64),
 }
 
@@ -60,6 +62,11 @@ impl Sites {
             let (dso, place) = match symbol {
                 _ if !by_symbol => (by_name, Place::Any),
                 Some(symbol) if is_own_module(symbol, resolved) => (name, Place::Module),
+                Some(symbol) if symbol.is_inlined => {
+                    let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
+                    let function = *functions.entry(&symbol.name).or_insert(next);
+                    (name, Place::Inlined(function, symbol.start.0))
+                }
                 Some(symbol) if matches!(location.owner, Some(Owner::Ksymbol(_))) => {
                     let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
                     let function = *functions.entry(&symbol.name).or_insert(next);

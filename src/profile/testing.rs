@@ -119,6 +119,7 @@ impl Samples {
                 dso: dso.unwrap(),
                 start: Addr(start),
                 end: Addr(start + 0x100),
+                is_inlined: false,
             });
             SymbolId(u32::try_from(self.resolved.symbols.len() - 1).unwrap())
         });
@@ -131,6 +132,8 @@ impl Samples {
             dso,
             symbol,
             level: if text.starts_with("k:") { Level::Kernel } else { Level::User },
+            line: None,
+            running_line: None,
         });
         let id = LocationId(u32::try_from(id).unwrap());
         self.locations.insert(text.into(), id);

@@ -256,7 +256,8 @@ fn branch<'a>(
         }
     }
     branches.retain(|it| it.period >= min_period);
-    branches.sort_by_key(|it| (Reverse(it.period), chains.place(it.frame)));
+    let by = chains.order_by(branches.iter().map(|it| it.frame));
+    branches.sort_by_key(|it| (Reverse(it.period), chains.place(it.frame, by)));
     let ids: FxHashMap<_, _> = branches.iter().map(|it| it.frame).zip(0_usize..).collect();
     for strand in strands {
         let Some(location) = strand.get(depth) else { continue };

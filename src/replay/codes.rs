@@ -105,7 +105,7 @@ impl<'a> CodeFiles<'a> {
         self.names
     }
 
-    fn file(&self, mapping: u32) -> Result<&ElfCode, NoCode> {
+    pub(super) fn file(&self, mapping: u32) -> Result<&ElfCode, NoCode> {
         self.of_module(self.names.module_of(mapping))
     }
 
@@ -113,6 +113,16 @@ impl<'a> CodeFiles<'a> {
     pub(super) fn of_module(&self, module: u32) -> Result<&ElfCode, NoCode> {
         let cell = self.files.get(module as usize).ok_or(NoCode::NoFile)?;
         cell.get_or_init(|| self.load(module)).as_ref().map_err(NoCode::clone)
+    }
+
+    /// How many modules there are.
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The module that the mapping with this number maps, and the address of `ip` in it.
+    pub(super) fn place(&self, mapping: u32, ip: Addr) -> (u32, Addr) {
+        (self.names.module_of(mapping), self.names.addr_in(mapping, ip))
     }
 
     fn load(&self, module: u32) -> Result<ElfCode, NoCode> {

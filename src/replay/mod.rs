@@ -18,6 +18,7 @@
 mod anomalies;
 mod codes;
 mod index;
+mod lines;
 mod names;
 pub mod programs;
 mod readings;
@@ -38,6 +39,8 @@ pub use codes::NoCode;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
+pub use lines::Inlined;
+pub use lines::Lines;
 pub use names::Demangling;
 pub use names::LocalKernel;
 pub use names::Name;

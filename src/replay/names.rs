@@ -19,7 +19,9 @@ use crate::symbols::ElfModule;
 use crate::symbols::Kallsyms;
 use crate::symbols::Mapper;
 use crate::symbols::ModuleFile;
+use crate::symbols::NativeLine;
 use crate::symbols::PerfMap;
+use crate::symbols::SourceFrame;
 use crate::symbols::demangle;
 use crate::symbols::undeleted;
 use crate::units::Addr;
@@ -29,12 +31,15 @@ use crate::units::Pid;
 
 use super::Frame;
 use super::Index;
+use super::Lines;
 use super::Programs;
 use super::resolved::Dso;
 use super::resolved::DsoId;
 use super::resolved::Level;
 use super::resolved::Location;
+use super::resolved::LocationId;
 use super::resolved::Resolved;
+use super::resolved::SourceLine;
 use super::resolved::Symbol;
 use super::resolved::SymbolId;
 use super::saved::WithSaved;
@@ -197,6 +202,13 @@ impl<'n> SymbolName<'n> {
         Self { raw: name, is_mangled: demangling.user, start, end, offset: at - start }
     }
 
+    /// The same place in a function called `raw`, which was inlined there.
+    #[must_use]
+    pub fn inlined<'m>(&self, raw: &'m str) -> SymbolName<'m> {
+        let Self { raw: _, is_mangled, start, end, offset } = *self;
+        SymbolName { raw, is_mangled, start, end, offset }
+    }
+
     /// The name as it is shown.
     pub fn shown(&self) -> Cow<'n, str> {
         if self.is_mangled { demangle(self.raw) } else { Cow::Borrowed(self.raw) }
@@ -281,7 +293,7 @@ impl<'a> Names<'a> {
 
     /// What `frame` is called.
     pub fn name(&self, frame: &Frame) -> Name<'_> {
-        let Frame { ip, owner, level } = *frame;
+        let Frame { ip, owner, level, .. } = *frame;
         match owner {
             None if level == Level::Kernel => self.beyond_kernel_map(ip),
             None => Name { dso: None, addr: ip, symbol: None },
@@ -411,7 +423,8 @@ impl<'a> Names<'a> {
     /// What lies at the address `addr` of the kernel at `moment`.
     pub fn kernel_symbol(&self, addr: Addr, moment: Moment) -> Option<SymbolName<'_>> {
         let owner = self.index.timeline.kernel(addr.0, moment);
-        self.name(&Frame { ip: addr, owner, level: Level::Kernel }).symbol
+        let frame = Frame { ip: addr, owner, level: Level::Kernel, is_return_address: false };
+        self.name(&frame).symbol
     }
 
     /// What lies at the link-time address `addr` of the file that the mapping with this number maps.
@@ -421,6 +434,11 @@ impl<'a> Names<'a> {
             Table::Elf(table) => elf_symbol(table, addr, self.demangling),
             Table::PerfMap(_) | Table::None => None,
         }
+    }
+
+    /// The address of `ip` in the module that the mapping with this number maps.
+    pub(super) fn addr_in(&self, mapping: u32, Addr(ip): Addr) -> Addr {
+        Addr(ip.wrapping_sub(self.index.timeline.mapping(mapping).bias))
     }
 
     /// The number of the module that the mapping with this number maps.
@@ -463,35 +481,143 @@ impl<'a> Names<'a> {
         dsos
     }
 
-    /// Names `frames`, which become the locations of `resolved` in the same order.
-    pub(super) fn name_all(&self, frames: &[Frame], resolved: &mut Resolved) {
+    /// Names `frames`, which become the first locations of `resolved` in the same order; what was
+    /// inlined where one is, as far as `lines` has it, becomes more of them.
+    pub(super) fn name_all(
+        &self,
+        frames: &[Frame],
+        lines: Option<&Lines<'_>>,
+        resolved: &mut Resolved,
+    ) -> Expansions {
         let names: Vec<Name<'_>> =
             frames.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
+        let sources: Vec<Vec<SourceFrame<'_>>> = match lines {
+            Some(lines) => {
+                let named = frames.par_iter().zip(&names).with_min_len(64);
+                named.map(|(frame, name)| lines.of(frame, name.symbol.as_ref())).collect()
+            }
+            None => Vec::new(),
+        };
         let mut dsos = self.dsos();
-        let mut symbol_ids: FxHashMap<(DsoId, &str, Addr), SymbolId> = FxHashMap::default();
-        let mut symbols = Vec::new();
-        for (frame, name) in frames.iter().zip(&names) {
+        let mut symbols = SymbolIds::default();
+        let mut source_files = SourceFiles::default();
+        let mut expansions = Expansions::new(frames.len());
+        let mut inlined = Vec::new();
+        for (idx, (frame, name)) in frames.iter().zip(&names).enumerate() {
             let dso = name.dso.map(|dso| dsos.id(dso));
-            let symbol = dso.zip(name.symbol).map(|(dso, symbol)| {
-                *symbol_ids.entry((dso, symbol.raw, symbol.start)).or_insert_with(|| {
-                    symbols.push((dso, symbol));
-                    SymbolId(narrow(symbols.len() - 1))
-                })
-            });
-            let Frame { ip, owner, level } = *frame;
-            resolved.locations.push(Location { ip, addr: name.addr, owner, dso, symbol, level });
+            let symbol = dso.zip(name.symbol);
+            let Frame { ip, owner, level, .. } = *frame;
+            let found = sources.get(idx).map_or(&[][..], Vec::as_slice);
+            let of_code = found.last();
+            let location = Location {
+                ip,
+                addr: name.addr,
+                owner,
+                dso,
+                symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),
+                level,
+                line: of_code.and_then(|it| Some(source_files.line(it.line?))),
+                running_line: found.first().and_then(|it| Some(source_files.line(it.line?))),
+            };
+            resolved.locations.push(location);
+            if let (Some((dso, symbol)), [callees @ .., _]) = (symbol, found) {
+                for callee in callees {
+                    let raw = callee.function.unwrap_or("??");
+                    let symbol = symbols.id(dso, symbol.inlined(raw), Code::Inlined);
+                    let line = callee.line.map(|it| source_files.line(it));
+                    inlined.push(Location { symbol: Some(symbol), line, ..location });
+                    expansions.add(frames.len() + inlined.len() - 1);
+                }
+            }
+            expansions.end();
         }
+        resolved.locations.append(&mut inlined);
         resolved.symbols = symbols
+            .found
             .par_iter()
             .with_min_len(64)
-            .map(|&(dso, symbol)| Symbol {
+            .map(|&(dso, symbol, code)| Symbol {
                 name: symbol.shown().into_owned(),
                 dso,
                 start: symbol.start,
                 end: symbol.end,
+                is_inlined: code == Code::Inlined,
             })
             .collect();
+        resolved.source_files = source_files.found;
         resolved.dsos = dsos.found;
+        expansions
+    }
+}
+
+/// The locations that stand for what was inlined where a frame is, the innermost first, by frame.
+#[derive(Debug)]
+pub(super) struct Expansions {
+    ends: Vec<usize>,
+    ids: Vec<LocationId>,
+}
+
+impl Expansions {
+    fn new(n_frames: usize) -> Self {
+        Self { ends: Vec::with_capacity(n_frames), ids: Vec::new() }
+    }
+
+    fn add(&mut self, location: usize) {
+        self.ids.push(LocationId(narrow(location)));
+    }
+
+    fn end(&mut self) {
+        self.ends.push(self.ids.len());
+    }
+
+    /// The locations of the frame with this number, that of the code itself last.
+    pub(super) fn of(&self, frame: u32) -> impl Iterator<Item = LocationId> + '_ {
+        let idx = frame as usize;
+        let start = idx.checked_sub(1).map_or(0, |it| self.ends[it]);
+        self.ids[start..self.ends[idx]].iter().copied().chain([LocationId(frame)])
+    }
+}
+
+/// Whose code a symbol has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Code {
+    /// Its own.
+    Own,
+    /// That of the function into which it was inlined.
+    Inlined,
+}
+
+/// Distinct symbols: by name and place, since two of one name are two.
+#[derive(Default)]
+struct SymbolIds<'n> {
+    found: Vec<(DsoId, SymbolName<'n>, Code)>,
+    ids: FxHashMap<(DsoId, &'n str, Addr, Code), SymbolId>,
+}
+
+impl<'n> SymbolIds<'n> {
+    fn id(&mut self, dso: DsoId, symbol: SymbolName<'n>, code: Code) -> SymbolId {
+        *self.ids.entry((dso, symbol.raw, symbol.start, code)).or_insert_with(|| {
+            self.found.push((dso, symbol, code));
+            SymbolId(narrow(self.found.len() - 1))
+        })
+    }
+}
+
+/// Distinct files of source.
+#[derive(Default)]
+struct SourceFiles<'n> {
+    found: Vec<String>,
+    ids: FxHashMap<&'n str, u32>,
+}
+
+impl<'n> SourceFiles<'n> {
+    /// A line of one of them.
+    fn line(&mut self, line: NativeLine<'n>) -> SourceLine {
+        let file = *self.ids.entry(line.file).or_insert_with(|| {
+            self.found.push(line.file.to_owned());
+            narrow(self.found.len() - 1)
+        });
+        SourceLine { file, line: line.line }
     }
 }
 
@@ -710,7 +836,8 @@ mod tests {
         let names = Names::new(&index, machine);
         let name = |ip| {
             let owner = index.timeline.kernel(ip, Moment::START);
-            let frame = Frame { ip: Addr(ip), owner, level: Level::Kernel };
+            let level = Level::Kernel;
+            let frame = Frame { ip: Addr(ip), owner, level, is_return_address: false };
             names.name(&frame).symbol.map(|it| it.raw.to_owned())
         };
         let got = [name(TEXT + 0x110), name(MODULE + 0x1010)];

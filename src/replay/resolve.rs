@@ -25,6 +25,7 @@ use super::Ends;
 use super::Error;
 use super::Frame;
 use super::Index;
+use super::Lines;
 use super::Names;
 use super::Readings;
 use super::Recording;
@@ -43,7 +44,7 @@ use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
 /// Resolves every sample of `recording` and boils them down to what `keep` keeps apart; call chains
-/// are cut to `max_frames`.
+/// are cut to `max_frames`, before what was inlined is added to them, as far as `lines` has it.
 ///
 /// # Errors
 ///
@@ -53,6 +54,7 @@ pub fn resolve(
     index: &Index,
     input: &dyn ReadAt,
     names: &Names<'_>,
+    lines: Option<&Lines<'_>>,
     keep: Keep,
     max_frames: usize,
 ) -> Result<Resolved, Error> {
@@ -67,7 +69,7 @@ pub fn resolve(
         Ok(worker)
     });
     let workers = workers.into_iter().collect::<Result<Vec<Worker<'_>>, Error>>()?;
-    Ok(merge(workers, recording, index, names))
+    Ok(merge(workers, recording, index, names, lines))
 }
 
 /// What keeps samples apart, in the numbers of one worker, or after the merge of all.
@@ -334,6 +336,7 @@ fn merge(
     recording: &Recording,
     index: &Index,
     names: &Names<'_>,
+    lines: Option<&Lines<'_>>,
 ) -> Resolved {
     let mut frames: Vec<Frame> = Vec::new();
     let mut frame_ids: FxHashMap<Frame, u32> = FxHashMap::default();
@@ -375,9 +378,9 @@ fn merge(
     let mut groups: Vec<(Key, Weight)> = groups.into_iter().collect();
     groups.sort_unstable_by_key(|(_, weight)| weight.first);
     let mut resolved = Resolved { n_bad_chains, ends, ..Resolved::default() };
-    names.name_all(&frames, &mut resolved);
+    let expansions = names.name_all(&frames, lines, &mut resolved);
     for id in 0..stacks.starts.len() {
-        resolved.stacks.push(stacks.get(narrow(id)).iter().map(|&id| LocationId(id)));
+        resolved.stacks.push(stacks.get(narrow(id)).iter().flat_map(|&id| expansions.of(id)));
     }
     resolved.events = recording
         .events

@@ -48,12 +48,22 @@ pub struct Resolved {
     pub symbols: Vec<Symbol>,
     /// Distinct modules.
     pub dsos: Vec<Dso>,
+    /// Distinct files of source, by the paths that the compilers noted.
+    pub source_files: Vec<String>,
     /// Distinct command names, raw bytes.
     pub comms: Vec<Vec<u8>>,
     /// Samples whose call chain does not fit into their record: they count without it.
     pub n_bad_chains: u64,
     /// How the unwinding of samples' stacks ended.
     pub ends: Ends,
+}
+
+impl Resolved {
+    /// Whether a location is that of a function that was inlined.
+    pub fn is_inlined(&self, LocationId(id): LocationId) -> bool {
+        let symbol = self.locations.get(id as usize).and_then(|it| it.symbol);
+        symbol.and_then(|it| self.symbols.get(it.0 as usize)).is_some_and(|it| it.is_inlined)
+    }
 }
 
 /// One event of the recording.
@@ -107,7 +117,7 @@ pub struct Keep {
     pub stack: bool,
 }
 
-/// A distinct address of a module, with its name.
+/// A distinct address of a module, with its name, or a function that was inlined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The address in the process, as sampled.
@@ -124,6 +134,20 @@ pub struct Location {
     pub symbol: Option<SymbolId>,
     /// The privilege level, perf's `al->level`.
     pub level: Level,
+    /// The line of source where this function is: of what runs, or of the call of what was inlined
+    /// into it; `None` where nothing is known, and where lines were not asked for.
+    pub line: Option<SourceLine>,
+    /// The line of source of what runs, whatever was inlined.
+    pub running_line: Option<SourceLine>,
+}
+
+/// A line of source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceLine {
+    /// An index into [`Resolved::source_files`].
+    pub file: u32,
+    /// The number of the line, from 1; 0 for code that comes from none.
+    pub line: u32,
 }
 
 /// The privilege level of an address.
@@ -166,6 +190,8 @@ pub struct Symbol {
     pub start: Addr,
     /// One past the last address.
     pub end: Addr,
+    /// Whether it has no code of its own: it was inlined into the function that has these addresses.
+    pub is_inlined: bool,
 }
 
 /// A module: an ELF file, the kernel, a kernel module, a BPF function.

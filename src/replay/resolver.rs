@@ -28,6 +28,8 @@ pub struct Frame {
     pub owner: Option<Owner>,
     /// The privilege level.
     pub level: Level,
+    /// Whether it is where a call returns to, behind the instruction that calls.
+    pub is_return_address: bool,
 }
 
 /// What to know of a thread at a moment, and how long it stays the same.
@@ -120,7 +122,7 @@ impl<'t> Resolver<'t> {
             misc::GUEST_USER => (Level::GuestUser, None),
             _ => (Level::Hypervisor, None),
         };
-        Frame { ip: Addr(ip), owner, level }
+        Frame { ip: Addr(ip), owner, level, is_return_address: false }
     }
 
     /// Appends the frames of a call chain to `frames`, at most `max_frames`, the sampled one first.
@@ -137,8 +139,11 @@ impl<'t> Resolver<'t> {
         let start = frames.len();
         let mut cpumode = misc::USER;
         let mut came_by_kernel = false;
+        // What stands first behind a mark ran, or was interrupted.
+        let mut is_return_address = false;
         for ip in raw.iter() {
             if ip >= CONTEXT_MAX {
+                is_return_address = false;
                 cpumode = match ip {
                     CONTEXT_HV => misc::HYPERVISOR,
                     CONTEXT_KERNEL => {
@@ -163,6 +168,8 @@ impl<'t> Resolver<'t> {
                 frame.owner = frame.owner.or_else(before_exec);
                 came_by_kernel = false;
             }
+            frame.is_return_address = is_return_address;
+            is_return_address = true;
             frames.push(frame);
         }
     }

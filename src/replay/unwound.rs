@@ -291,7 +291,10 @@ impl Space for TaskSpace<'_, '_, '_> {
     }
 
     fn frame(&mut self, addr: u64) {
-        self.frames.push(Frame { ip: Addr(addr), owner: self.owner, level: Level::User });
+        // The addresses of callers are those of their calls, not where these return to.
+        let is_return_address = false;
+        let (ip, owner, level) = (Addr(addr), self.owner, Level::User);
+        self.frames.push(Frame { ip, owner, level, is_return_address });
     }
 }
 

@@ -21,9 +21,7 @@ use object::read::elf::SectionTable;
 use object::read::elf::Sym as _;
 use object::read::elf::SymbolTable as ElfSymbols;
 
-pub use code::DwarfLines;
 pub use code::ElfCode;
-pub use code::NativeLine;
 pub use code::Part;
 pub use sections::ElfFile;
 pub use sections::OwnedBytes;

@@ -147,6 +147,14 @@ impl Build {
         self.record(9, 1, &sample(100, ip, time, period))
     }
 
+    /// A sample in user space with a call chain.
+    pub(crate) fn user_chain(&mut self, time: u64, chain: &[u64]) -> &mut Self {
+        let frames: Vec<String> = chain.iter().map(|it| format!("{it:016x}")).collect();
+        let (sample, n) = (sample(100, chain[0], time, 1000), chain.len() + 1);
+        // `PERF_CONTEXT_USER` comes before them.
+        self.record(9, 2, &format!("{sample} {n:016x} fffffffffffffe00 {}", frames.join(" ")))
+    }
+
     /// A sample in the kernel with a call chain.
     pub(crate) fn chain(&mut self, time: u64, chain: &[u64]) -> &mut Self {
         let chain: Vec<String> = chain.iter().map(|it| format!("{it:016x}")).collect();

@@ -24,6 +24,8 @@ mod directory;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod inlining;
+#[cfg(test)]
 mod malformed;
 #[cfg(test)]
 mod naming;

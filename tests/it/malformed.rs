@@ -12,6 +12,7 @@ use bpfperf::profile::Callchains;
 use bpfperf::profile::Column;
 use bpfperf::profile::Filter;
 use bpfperf::profile::Labels;
+use bpfperf::profile::Paths;
 use bpfperf::profile::Percentage;
 use bpfperf::profile::Plan;
 use bpfperf::profile::Request;
@@ -34,6 +35,7 @@ use bpfperf::render::script::Source;
 use bpfperf::render::script::script;
 
 use bpfperf::replay::Index;
+use bpfperf::replay::Inlined;
 use bpfperf::replay::LocalKernel;
 use bpfperf::replay::Names;
 use bpfperf::replay::Programs;
@@ -114,22 +116,28 @@ fn read(bytes: &[u8]) -> Result<(), Box<dyn Error>> {
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {
         dump: Vec::new(),
-        fields: recording.events.iter().map(|it| Fields::of_event(&it.attr, Kind::Usual)).collect(),
+        fields: recording
+            .events
+            .iter()
+            .map(|it| Fields::of_event(&it.attr, Kind::Usual) | Fields::SRCLINE)
+            .collect(),
         precision: Precision::Nanoseconds,
         max_frames: 127,
+        paths: Paths::Names,
+        inlined: Inlined::Shown,
         only: Only::default(),
     };
     script(&source, &options, &mut sink())?;
     options.dump = vec![Origin { path: "perf.data".to_owned(), from: 0 }];
     script(&source, &options, &mut sink())?;
 
-    let list = "comm,dso,sym,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";
+    let list = "comm,dso,sym,srcline,srcfile,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";
     let mut meta_keys = Vec::new();
     let columns = Column::parse_list(list, &mut meta_keys)?;
     let request = Request { sort: Some(Sort::By(columns)), meta_keys, ..Request::default() };
-    let resolved = resolve(&recording, &index, input, &names, request.keep(), usize::MAX)?;
+    let resolved = resolve(&recording, &index, input, &names, None, request.keep(), usize::MAX)?;
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
-    plan.labels = Labels::new(&plan.columns, &plan.meta_keys, &resolved, &programs);
+    plan.labels = Labels::new(&plan.columns, &plan.meta_keys, Paths::Full, &resolved, &programs);
     let histograms = histograms(&resolved, &plan).expect("nothing is chosen by CPU");
     report::write(&mut sink(), &resolved, &plan, &histograms, &Style::default())?;
 

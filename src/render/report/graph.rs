@@ -13,6 +13,8 @@ use crate::profile::Plan;
 use crate::profile::Row;
 use crate::profile::Totals;
 use crate::render::escape::escape;
+
+use super::INLINED;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 
@@ -145,7 +147,12 @@ impl Writer<'_> {
         let Some(location) = self.resolved.locations.get(id as usize) else { return };
         let symbol = location.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
         match symbol {
-            Some(symbol) => self.text.push_str(&escape(symbol.name.as_bytes())),
+            Some(symbol) => {
+                self.text.push_str(&escape(symbol.name.as_bytes()));
+                if symbol.is_inlined {
+                    self.text.push_str(INLINED);
+                }
+            }
             // C's `%#llx`, which leaves the prefix away from zero.
             None if location.ip.0 == 0 => self.text.push('0'),
             None => {

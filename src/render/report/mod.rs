@@ -27,6 +27,9 @@ const BLOCK: usize = 1 << 16;
 /// Rows that a worker takes at once.
 const CHUNK: usize = 1 << 10;
 
+/// What follows the name of a function that was inlined.
+const INLINED: &str = " (inlined)";
+
 /// How a report looks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Style {

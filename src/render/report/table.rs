@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
 
+use super::INLINED;
 use super::Style;
 use crate::profile::Accumulate;
 use crate::profile::BpfKey;
@@ -12,6 +13,7 @@ use crate::profile::Histogram;
 use crate::profile::Labels;
 use crate::profile::Plan;
 use crate::profile::Row;
+use crate::profile::SourceKey;
 use crate::render::escape::escape;
 use crate::replay::resolved::CommId;
 use crate::replay::resolved::Resolved;
@@ -74,8 +76,8 @@ impl<'a> Table<'a> {
                 Column::Dso => lens.dso.max(if lens.has_unresolved { ADDR_DIGITS } else { 0 }),
                 Column::Symbol if lens.has_unresolved => lens.symbol.max(ADDR_DIGITS + 6),
                 Column::Symbol => lens.symbol,
-                Column::Bpf(key) => {
-                    let values = plan.labels.values(key).iter();
+                Column::Bpf(_) | Column::Source(_) => {
+                    let values = plan.labels.values(column).iter();
                     values.map(|it| escape(it.as_bytes()).chars().count()).max().unwrap_or(0)
                 }
             };
@@ -163,7 +165,12 @@ impl<'a> Table<'a> {
                 push(text, format_args!("[{}] ", row.level.letter()));
                 let symbol = row.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
                 match symbol {
-                    Some(symbol) => text.push_str(&escape(symbol.name.as_bytes())),
+                    Some(symbol) => {
+                        text.push_str(&escape(symbol.name.as_bytes()));
+                        if symbol.is_inlined {
+                            text.push_str(INLINED);
+                        }
+                    }
                     // C's `%#.16llx`, which leaves the prefix away from zero.
                     None if row.addr.0 == 0 => push(text, format_args!("{:0>1$}", 0, ADDR_DIGITS)),
                     None => push(text, format_args!("{:#018x}", row.addr.0)),
@@ -177,8 +184,8 @@ impl<'a> Table<'a> {
                 Some(cpu) => push(text, format_args!("{cpu:03}")),
                 None => text.push_str("-001"),
             },
-            Column::Bpf(key) => {
-                let value = self.labels.value(key, row.location, row.role);
+            Column::Bpf(_) | Column::Source(_) => {
+                let value = self.labels.value(shown.column, row.location, row.role);
                 text.push_str(&escape(value.unwrap_or(NO_PROGRAM).as_bytes()));
             }
         }
@@ -258,6 +265,8 @@ fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
         Column::Pid => "    Pid:Command",
         Column::Tid => "    Tid:Command",
         Column::Cpu => "CPU",
+        Column::Source(SourceKey::Line) => "Source:Line",
+        Column::Source(SourceKey::File) => "Source File",
         Column::Bpf(BpfKey::Prog) => "BPF Program",
         Column::Bpf(BpfKey::Id) => "BPF Id",
         Column::Bpf(BpfKey::Tag) => "BPF Tag",

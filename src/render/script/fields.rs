@@ -35,6 +35,8 @@ bitflags! {
         const TRACE = 1 << 11;
         /// What a BPF program wrote.
         const BPF_OUTPUT = 1 << 12;
+        /// The line of source.
+        const SRCLINE = 1 << 13;
     }
 }
 
@@ -65,7 +67,7 @@ pub enum Kind {
 }
 
 /// Names as they are typed, in the order in which errors list them.
-const NAMES: [(&str, Fields); 14] = [
+const NAMES: [(&str, Fields); 15] = [
     ("comm", Fields::COMM),
     ("tid", Fields::TID),
     ("pid", Fields::PID),
@@ -78,6 +80,7 @@ const NAMES: [(&str, Fields); 14] = [
     ("symbol", Fields::SYM),
     ("symoff", Fields::SYMOFF),
     ("dso", Fields::DSO),
+    ("srcline", Fields::SRCLINE),
     ("period", Fields::PERIOD),
     ("bpf-output", Fields::BPF_OUTPUT),
 ];
@@ -270,7 +273,7 @@ impl Fields {
             (Self::TID | Self::PID, SampleType::TID),
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
-            (Self::PLACE, SampleType::IP),
+            (Self::PLACE | Self::SRCLINE, SampleType::IP),
             // Other events than tracepoints do not lack it: it is none of theirs.
             (
                 Self::TRACE,

@@ -1,7 +1,5 @@
 //! One record as a line, or as a block with its call chain.
 
-use rustc_hash::FxHashMap;
-
 use crate::events::is_bpf_output;
 use crate::perfdata::Cursor;
 use crate::perfdata::RecordHeader;
@@ -11,7 +9,6 @@ use crate::render::escape::escape;
 use crate::replay::Ends;
 use crate::replay::Event;
 use crate::replay::Frame;
-use crate::replay::Name;
 use crate::replay::Reading;
 use crate::replay::Resolver;
 use crate::replay::TaskAt;
@@ -29,10 +26,11 @@ use super::Precision;
 use super::Source;
 use super::Texts;
 use super::number::decimal;
-use super::number::hex;
 use super::number::signed;
 use super::number::zero_padded;
 use super::off_cpu;
+use super::place::CodeNames;
+use super::place::Places;
 use super::written;
 
 /// Formats records; each thread has one of its own, with what it has named so far.
@@ -43,9 +41,8 @@ pub(super) struct Formatter<'a> {
     resolver: Resolver<'a>,
     /// The longest name of an event, to which all are aligned.
     name_width: usize,
-    /// What follows an address, by what it belongs to and which fields show it.
-    places: FxHashMap<(Frame, Fields), (usize, usize)>,
-    place_texts: Vec<u8>,
+    /// What is shown of a frame.
+    places: Places<'a>,
     comms: Vec<String>,
     frames: Vec<Frame>,
     /// Samples whose call chain does not fit into their record.
@@ -69,6 +66,7 @@ impl<'a> Formatter<'a> {
         options: &'a Options,
         texts: &'a Texts,
         unwinding: &'a Unwinding<'a>,
+        code: CodeNames<'a>,
     ) -> Self {
         let events = &source.recording.events;
         Self {
@@ -77,8 +75,7 @@ impl<'a> Formatter<'a> {
             texts,
             resolver: Resolver::with_unwinding(&source.index.timeline, unwinding),
             name_width: events.iter().map(|it| it.name.len()).max().unwrap_or(0),
-            places: FxHashMap::default(),
-            place_texts: Vec::new(),
+            places: Places::new(code),
             comms: source.index.comms.iter().map(|it| escape(it).into_owned()).collect(),
             frames: Vec::new(),
             n_bad_chains: 0,
@@ -201,9 +198,7 @@ impl<'a> Formatter<'a> {
                         self.resolver.unwind(&task, state, max_frames, moment, &mut frames);
                     }
                     for frame in &frames {
-                        out.push(b'\t');
-                        self.frame(frame, fields, out);
-                        out.push(b'\n');
+                        self.places.in_chain(frame, fields, out);
                     }
                     self.frames = frames;
                 }
@@ -216,7 +211,7 @@ impl<'a> Formatter<'a> {
                         moment,
                     );
                     out.push(b' ');
-                    self.frame(&frame, fields, out);
+                    self.places.alone(&frame, fields, out);
                 }
             }
         }
@@ -345,45 +340,5 @@ impl<'a> Formatter<'a> {
                 zero_padded(nanos, 9, out);
             }
         }
-    }
-
-    /// An address and what it is called.
-    fn frame(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
-        hex(frame.ip.0, 16, out);
-        let key = (*frame, fields);
-        let (start, end) = match self.places.get(&key) {
-            Some(place) => *place,
-            None => {
-                let start = self.place_texts.len();
-                place(&self.source.names.name(frame), fields, &mut self.place_texts);
-                let place = (start, self.place_texts.len());
-                self.places.insert(key, place);
-                place
-            }
-        };
-        out.extend_from_slice(&self.place_texts[start..end]);
-    }
-}
-
-/// What follows an address: ` symbol+0x1f (module)`.
-fn place(name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
-    if fields.contains(Fields::SYM) {
-        out.push(b' ');
-        match &name.symbol {
-            Some(symbol) => {
-                out.extend_from_slice(escape(symbol.shown().as_bytes()).as_bytes());
-                if fields.contains(Fields::SYMOFF) {
-                    out.extend_from_slice(b"+0x");
-                    hex(symbol.offset, 0, out);
-                }
-            }
-            None => out.extend_from_slice(b"[unknown]"),
-        }
-    }
-    if fields.contains(Fields::DSO) {
-        let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
-        out.extend_from_slice(b" (");
-        out.extend_from_slice(dso.as_bytes());
-        out.push(b')');
     }
 }

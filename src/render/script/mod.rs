@@ -8,6 +8,7 @@ mod fields;
 mod line;
 mod number;
 mod off_cpu;
+mod place;
 mod record;
 mod trace;
 mod written;
@@ -25,11 +26,15 @@ use crate::perfdata::ReadAt;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::read_up_to;
+use crate::profile::Paths;
 use crate::replay::CodeFiles;
 use crate::replay::Ends;
 use crate::replay::Entry;
 use crate::replay::Index;
+use crate::replay::Inlined;
+use crate::replay::Lines;
 use crate::replay::Names;
+use crate::replay::Programs;
 use crate::replay::Recording;
 use crate::replay::Unwinding;
 use crate::units::Cpu;
@@ -45,6 +50,7 @@ pub use fields::Shown;
 pub use fields::UnknownField;
 
 use line::Formatter;
+use place::CodeNames;
 use trace::Traces;
 use written::Written;
 
@@ -57,6 +63,10 @@ pub struct Options {
     pub precision: Precision,
     /// The most frames of a call chain.
     pub max_frames: usize,
+    /// How files of source are shown.
+    pub paths: Paths,
+    /// Whether functions that were inlined are frames of their own.
+    pub inlined: Inlined,
     /// Which samples; an empty list means all.
     pub only: Only,
     /// The files that make up the recording, in the order of their positions, if every record is to
@@ -152,6 +162,17 @@ const OFTEN_ENOUGH: u64 = 4 << 10;
 pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Result<Told, Error> {
     let files = CodeFiles::new(source.names);
     let unwinding = Unwinding::new(source.recording, &files);
+    let shown = options.fields.iter().fold(Fields::empty(), |all, it| all | *it);
+    let has_lines = shown.contains(Fields::SRCLINE);
+    let needs_lines = has_lines || shown.contains(Fields::IP) && options.inlined == Inlined::Shown;
+    let lines = needs_lines.then(|| Lines::new(&files, options.inlined));
+    let programs = has_lines.then(|| Programs::new(source.recording, source.index));
+    let code = CodeNames {
+        names: source.names,
+        lines: lines.as_ref(),
+        programs: programs.as_ref(),
+        paths: options.paths,
+    };
     // Each thread's caches are worth keeping from batch to batch.
     let idle: Mutex<Vec<Formatter<'_>>> = Mutex::new(Vec::new());
     let entries = &source.index.entries;
@@ -164,8 +185,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
             .par_chunks(BATCH)
             .map(|batch| {
                 let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let mut formatter =
-                    pop.unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding));
+                let mut formatter = pop
+                    .unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding, code));
                 let mut text = Vec::new();
                 let done = format_batch(source, batch, &mut formatter, &mut text);
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);

@@ -1,21 +1,17 @@
 //! The code of an ELF file, and the lines of source that it came from.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use addr2line::Context;
-use addr2line::gimli;
-use addr2line::gimli::EndianSlice;
-use addr2line::gimli::RunTimeEndian;
+use gimli::RunTimeEndian;
 use object::Endianness;
 use object::elf;
 use object::read::elf::FileHeader;
 
+use crate::symbols::DwarfLines;
 use crate::symbols::Error;
 use crate::symbols::Files;
-use crate::symbols::LineTable;
 use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
 use crate::symbols::Places;
@@ -53,28 +49,6 @@ pub enum Part {
     Mapped,
     /// The file with its debug information: another one, where it was split off, else the same.
     Debug,
-}
-
-/// A place in the source of a file's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NativeLine<'a> {
-    /// The file's path, as the compiler noted it.
-    pub file: &'a str,
-    /// The number of the line, from 1; 0 for code that comes from none.
-    pub line: u32,
-    /// The number of the column, from 1; 0 if unknown.
-    pub column: u32,
-}
-
-/// The line table of a file, indexed.
-pub struct DwarfLines<'a> {
-    context: Context<EndianSlice<'a, RunTimeEndian>>,
-}
-
-impl fmt::Debug for DwarfLines<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DwarfLines").finish_non_exhaustive()
-    }
 }
 
 impl ElfCode {
@@ -185,29 +159,15 @@ impl ElfCode {
         }
     }
 
-    /// The line table; `None` where there is none that can be read.
+    /// The debug information; `None` where there is none that can be read.
     pub fn lines(&self) -> Option<DwarfLines<'_>> {
         let file = self.part(Part::Debug);
-        file.section(".debug_line").filter(|it| !it.bytes.is_empty())?;
         let endian =
             if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let section = |id: gimli::SectionId| -> Result<_, gimli::Error> {
-            let bytes = file.section(id.name()).map(|it| it.bytes).unwrap_or_default();
-            Ok(EndianSlice::new(bytes, endian))
-        };
-        let context = Context::from_dwarf(gimli::Dwarf::load(section).ok()?).ok()?;
-        Some(DwarfLines { context })
-    }
-}
-
-impl LineTable for DwarfLines<'_> {
-    fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
-        let found = self.context.find_location(addr.0).ok()??;
-        Some(NativeLine {
-            file: found.file?,
-            line: found.line.unwrap_or(0),
-            column: found.column.unwrap_or(0),
-        })
+        let lines = DwarfLines::new(endian, |name: &str| {
+            file.section(name).map(|it| it.bytes).unwrap_or_default()
+        });
+        (!lines.is_empty()).then_some(lines)
     }
 }
 

@@ -1,0 +1,192 @@
+//! A frame as text: its address, what it is called, and where it is in the source.
+
+use std::io::Write as _;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::Paths;
+use crate::render::escape::escape;
+use crate::replay::Frame;
+use crate::replay::Lines;
+use crate::replay::Name;
+use crate::replay::Names;
+use crate::replay::Programs;
+use crate::replay::timeline::Owner;
+use crate::symbols::SourceFrame;
+use crate::units::Addr;
+
+use super::Fields;
+use super::number::hex;
+
+/// What code is called.
+#[derive(Clone, Copy)]
+pub(super) struct CodeNames<'a> {
+    pub(super) names: &'a Names<'a>,
+    /// Lines and inlined functions, where any are shown.
+    pub(super) lines: Option<&'a Lines<'a>>,
+    /// The BPF programs, where lines of theirs are shown.
+    pub(super) programs: Option<&'a Programs<'a>>,
+    pub(super) paths: Paths,
+}
+
+/// The texts of frames, each made once.
+pub(super) struct Places<'a> {
+    code: CodeNames<'a>,
+    /// Where the text of a frame is, by which fields show it, in a chain or alone.
+    known: FxHashMap<(Frame, Fields, bool), (usize, usize)>,
+    texts: Vec<u8>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(code: CodeNames<'a>) -> Self {
+        Self { code, known: FxHashMap::default(), texts: Vec::new() }
+    }
+
+    /// Appends a frame of a call chain, with what was inlined there, each on lines of its own.
+    pub(super) fn in_chain(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
+        self.text((*frame, fields, true), out);
+    }
+
+    /// Appends the frame of a sample without a call chain.
+    pub(super) fn alone(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
+        self.text((*frame, fields, false), out);
+    }
+
+    fn text(&mut self, key: (Frame, Fields, bool), out: &mut Vec<u8>) {
+        let (start, end) = match self.known.get(&key) {
+            Some(known) => *known,
+            None => {
+                let start = self.texts.len();
+                let mut texts = std::mem::take(&mut self.texts);
+                self.make(key, &mut texts);
+                self.texts = texts;
+                let known = (start, self.texts.len());
+                self.known.insert(key, known);
+                known
+            }
+        };
+        out.extend_from_slice(&self.texts[start..end]);
+    }
+
+    fn make(&self, (frame, fields, is_in_chain): (Frame, Fields, bool), out: &mut Vec<u8>) {
+        let name = self.code.names.name(&frame);
+        let found = self.code.lines.map(|it| it.of(&frame, name.symbol.as_ref()));
+        let found = found.unwrap_or_default();
+        if !is_in_chain {
+            self.own(&frame, &name, found.first(), fields, out);
+            return;
+        }
+        if let [callees @ .., _] = found.as_slice() {
+            for callee in callees {
+                out.push(b'\t');
+                self.inlined(&frame, &name, callee, fields, out);
+                out.push(b'\n');
+            }
+        }
+        out.push(b'\t');
+        self.own(&frame, &name, found.last(), fields, out);
+        out.push(b'\n');
+    }
+
+    /// The function that has the code: ` symbol+0x1f (module)`.
+    fn own(
+        &self,
+        frame: &Frame,
+        name: &Name<'_>,
+        found: Option<&SourceFrame<'_>>,
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) {
+        hex(frame.ip.0, 16, out);
+        if fields.contains(Fields::SYM) {
+            out.push(b' ');
+            match &name.symbol {
+                Some(symbol) => {
+                    out.extend_from_slice(escape(symbol.shown().as_bytes()).as_bytes());
+                    offset(name, fields, out);
+                }
+                None => out.extend_from_slice(b"[unknown]"),
+            }
+        }
+        if fields.contains(Fields::DSO) {
+            let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
+            out.extend_from_slice(b" (");
+            out.extend_from_slice(dso.as_bytes());
+            out.push(b')');
+        }
+        if fields.contains(Fields::SRCLINE) {
+            self.own_line(frame, name, found, out);
+        }
+    }
+
+    /// A function that was inlined: ` symbol+0x1f (inlined)`.
+    fn inlined(
+        &self,
+        frame: &Frame,
+        name: &Name<'_>,
+        found: &SourceFrame<'_>,
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) {
+        hex(frame.ip.0, 16, out);
+        if fields.contains(Fields::SYM) {
+            out.push(b' ');
+            let raw = found.function.unwrap_or("??");
+            let shown = name.symbol.map_or(raw.into(), |it| it.inlined(raw).shown());
+            out.extend_from_slice(escape(shown.as_bytes()).as_bytes());
+            offset(name, fields, out);
+        }
+        if fields.contains(Fields::SRCLINE) {
+            match found.line {
+                Some(line) => self.line(line.file, line.line, out),
+                None => out.extend_from_slice(b"\n  ??:0"),
+            }
+        }
+        out.extend_from_slice(b" (inlined)");
+    }
+
+    /// The line of the function that has the code; else the module and the address in it, as perf
+    /// shows them.
+    fn own_line(
+        &self,
+        frame: &Frame,
+        name: &Name<'_>,
+        found: Option<&SourceFrame<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(line) = found.and_then(|it| it.line) {
+            self.line(line.file, line.line, out);
+        } else if let Some((file, line)) = self.bpf_line(frame) {
+            self.line(&file, line, out);
+        } else if let Some(dso) = name.dso {
+            out.extend_from_slice(b"\n  ");
+            out.extend_from_slice(escape(dso.short_name.as_bytes()).as_bytes());
+            out.push(b'[');
+            hex(name.addr.0, 0, out);
+            out.push(b']');
+        }
+    }
+
+    /// The line of a BPF program, by what it was loaded with.
+    fn bpf_line(&self, frame: &Frame) -> Option<(String, u32)> {
+        let Some(Owner::Ksymbol(ksymbol)) = frame.owner else { return None };
+        let programs = self.code.programs?;
+        let program = programs.of_ksymbol(ksymbol)?.program;
+        let back = u64::from(frame.is_return_address);
+        let line = programs.line(program, Addr(frame.ip.0.wrapping_sub(back)))?;
+        Some((String::from_utf8_lossy(line.file).into_owned(), line.line))
+    }
+
+    fn line(&self, file: &str, line: u32, out: &mut Vec<u8>) {
+        let file = escape(self.code.paths.shown(file).as_bytes());
+        // Writing to memory cannot fail.
+        let _written = write!(out, "\n  {file}:{line}");
+    }
+}
+
+fn offset(name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
+    if let Some(symbol) = name.symbol.filter(|_| fields.contains(Fields::SYMOFF)) {
+        out.extend_from_slice(b"+0x");
+        hex(symbol.offset, 0, out);
+    }
+}

@@ -1,0 +1,283 @@
+//! Debug information: addresses to lines of source, and to the functions that were inlined there.
+//!
+//! In come the sections of an ELF file, out come, for one address, the functions that it is in, the
+//! innermost first, each with its line. Units are indexed at once, in parallel; what is in them is
+//! read when an address of theirs is asked for, once, by any thread.
+//!
+//! The bytes are untrusted. What cannot be read costs its unit, chains of references and nesting end
+//! at fixed depths, and units that share their lines are read a bounded number of times.
+//!
+//! Source: DWARF 5, 2.17 (addresses), 3.3 (functions), 6.2 (lines).
+
+mod functions;
+mod lines;
+mod names;
+mod ranges;
+mod root;
+mod unit;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+
+use gimli::Abbreviations;
+use gimli::DebugAbbrev;
+use gimli::DebugAbbrevOffset;
+use gimli::DebugInfoOffset;
+use gimli::EndianSlice;
+use gimli::Reader;
+use gimli::RunTimeEndian;
+use gimli::Section as _;
+use gimli::SectionId;
+use gimli::UnitHeader;
+use gimli::UnitType;
+use rustc_hash::FxHashMap;
+
+use crate::symbols::LineTable;
+use crate::units::Addr;
+
+use ranges::Ranges;
+use root::Root;
+use unit::Unit;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+
+/// A place in the source of a file's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeLine<'a> {
+    /// The file's path, as the compiler noted it.
+    pub file: &'a str,
+    /// The number of the line, from 1; 0 for code that comes from none.
+    pub line: u32,
+    /// The number of the column, from 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// A function that an address is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceFrame<'l> {
+    /// The name of a function that was inlined, as the linker would know it; `None` if the compiler
+    /// noted none, and for the function that has the code, which the symbol table names.
+    pub function: Option<&'l str>,
+    /// Where it is: what runs, or the call of the frame before.
+    pub line: Option<NativeLine<'l>>,
+}
+
+/// The debug information of a file, indexed.
+pub struct DwarfLines<'a> {
+    dwarf: Dwarf<'a>,
+    /// In the order of their offsets.
+    units: Vec<Unit<'a>>,
+    /// Of the file that several share parts of theirs with (`.gnu_debugaltlink`).
+    shared: Vec<Unit<'a>>,
+    ranges: Ranges,
+    effort: Effort,
+}
+
+/// How many units that cover one address are looked at.
+const MAX_UNITS: usize = 8;
+
+/// Units that are not worth a thread.
+const FEW: usize = 64;
+
+impl fmt::Debug for DwarfLines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DwarfLines").field("units", &self.units.len()).finish_non_exhaustive()
+    }
+}
+
+/// What reading may still cost, in bytes of input looked at.
+///
+/// A sound file is read once; one in which many units share a table of lines could be read without
+/// end.
+#[derive(Debug)]
+struct Effort(AtomicU64);
+
+impl Effort {
+    /// For `len` bytes of input.
+    fn new(len: usize) -> Self {
+        Self(AtomicU64::new((len as u64).saturating_mul(16).saturating_add(1 << 20)))
+    }
+
+    /// Takes away `n`; whether there was so much.
+    fn spend(&self, n: usize) -> bool {
+        let spend = |left: u64| left.checked_sub(n as u64);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
+    }
+}
+
+impl<'a> DwarfLines<'a> {
+    /// Indexes the debug information of a file whose section of a name is what `section` gives, empty
+    /// where there is none.
+    pub fn new(endian: RunTimeEndian, section: impl Fn(&str) -> &'a [u8]) -> Self {
+        let Ok(dwarf) = gimli::Dwarf::load(|id: SectionId| {
+            let bytes = if is_read(id) { section(id.name()) } else { &[] };
+            Ok::<_, std::convert::Infallible>(EndianSlice::new(bytes, endian))
+        });
+        Self::of(dwarf)
+    }
+
+    fn of(dwarf: Dwarf<'a>) -> Self {
+        let effort = Effort::new(len(&dwarf.debug_info) + len(&dwarf.debug_line));
+        let mut units = read_units(&dwarf);
+        let listed = if units.iter().all(Unit::has_ranges) {
+            FxHashMap::default()
+        } else {
+            listed_ranges(&dwarf)
+        };
+        let ranges = units.iter_mut().zip(0..).flat_map(|(unit, id)| {
+            let listed = listed.get(&unit.offset).map_or(&[][..], Vec::as_slice);
+            let ranges = unit.take_ranges(&dwarf, listed, &effort);
+            ranges.into_iter().map(move |(begin, end)| (begin, end, id))
+        });
+        let ranges = Ranges::new(ranges);
+        let shared = dwarf.sup().map_or_else(Vec::new, read_units);
+        Self { dwarf, units, shared, ranges, effort }
+    }
+
+    /// Whether there is none that could be read.
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Adds the functions that the code at the link-time address `addr` is in to `frames`, that which
+    /// was inlined deepest first, and the one that has the code last; nothing where nothing is known.
+    pub fn frames<'l>(&'l self, addr: Addr, frames: &mut Vec<SourceFrame<'l>>) {
+        for id in self.ranges.covering(addr.0).take(MAX_UNITS) {
+            let found = self.units.get(id as usize).map(|unit| unit.frames(self, addr.0, frames));
+            if found == Some(true) {
+                return;
+            }
+        }
+    }
+
+    /// The unit that holds `offset` of `.debug_info`, or of the same section of the file that several
+    /// share.
+    fn unit_at(&self, offset: DebugInfoOffset, is_shared: bool) -> Option<(&Dwarf<'a>, &Unit<'a>)> {
+        let (dwarf, units) =
+            if is_shared { (self.dwarf.sup()?, &self.shared) } else { (&self.dwarf, &self.units) };
+        let behind = units.partition_point(|it| it.offset <= offset.0);
+        Some((dwarf, units.get(behind.checked_sub(1)?)?))
+    }
+}
+
+impl LineTable for DwarfLines<'_> {
+    fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
+        let units = self.ranges.covering(addr.0).take(MAX_UNITS);
+        let mut lines = units.map(|id| self.units.get(id as usize)?.line(self, addr.0));
+        lines.find_map(|it| it)
+    }
+}
+
+/// Whether a section is looked at, so that it has to be inflated.
+fn is_read(id: SectionId) -> bool {
+    matches!(
+        id,
+        SectionId::DebugAbbrev
+            | SectionId::DebugAddr
+            | SectionId::DebugAranges
+            | SectionId::DebugInfo
+            | SectionId::DebugLine
+            | SectionId::DebugLineStr
+            | SectionId::DebugRanges
+            | SectionId::DebugRngLists
+            | SectionId::DebugStr
+            | SectionId::DebugStrOffsets
+    )
+}
+
+/// The units of `dwarf` whose roots can be read, in order.
+fn read_units<'a>(dwarf: &Dwarf<'a>) -> Vec<Unit<'a>> {
+    let headers = headers(dwarf);
+    let abbreviations = abbreviations(dwarf, &headers);
+    let unit = |header: UnitHeader<Slice<'a>>| {
+        let abbreviations = abbreviations.get(&header.debug_abbrev_offset().0)?;
+        Root::read(dwarf, header, Arc::clone(abbreviations)).ok().map(Unit::new)
+    };
+    in_parallel(headers, unit).into_iter().flatten().collect()
+}
+
+/// What `work` makes of each of `items`, in their order.
+///
+/// On threads of its own: who waits for an index that is made once must not be the one who makes it,
+/// as may happen with threads that take up other work while they wait.
+fn in_parallel<T: Send, U: Send>(items: Vec<T>, work: impl Fn(T) -> U + Sync) -> Vec<U> {
+    let n_threads = rayon::current_num_threads().min(items.len().div_ceil(FEW));
+    if n_threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let len = items.len().div_ceil(n_threads);
+    let mut rest = items.into_iter();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let mut parts = Vec::new();
+        for _ in 0..n_threads {
+            let part: Vec<T> = rest.by_ref().take(len).collect();
+            parts.push(scope.spawn(move || part.into_iter().map(work).collect()));
+        }
+        let join = |it: std::thread::ScopedJoinHandle<'_, Vec<U>>| {
+            it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.into_iter().flat_map(join).collect()
+    })
+}
+
+/// The headers of all units that have code or that others refer to, in order. One that cannot be read
+/// is left out; a length that cannot be is the end.
+fn headers<'a>(dwarf: &Dwarf<'a>) -> Vec<UnitHeader<Slice<'a>>> {
+    let mut headers = Vec::new();
+    let mut rest = *dwarf.debug_info.reader();
+    let mut offset = 0;
+    while let Ok((len, format)) = rest.read_initial_length() {
+        if rest.skip(len).is_err() {
+            break;
+        }
+        if let Ok(header) = dwarf.unit_header(DebugInfoOffset(offset))
+            && !matches!(header.type_(), UnitType::Type { .. } | UnitType::SplitType { .. })
+        {
+            headers.push(header);
+        }
+        offset += usize::from(format.initial_length_size()) + len;
+    }
+    headers
+}
+
+/// The tables of abbreviations that units use, by offset. Each ends at the latest where the next one
+/// begins, so that the section is read once, however many tables are said to be in it.
+fn abbreviations<'a>(
+    dwarf: &Dwarf<'a>,
+    headers: &[UnitHeader<Slice<'a>>],
+) -> FxHashMap<usize, Arc<Abbreviations>> {
+    let section = *dwarf.debug_abbrev.reader();
+    let mut offsets: Vec<_> = headers.iter().map(|it| it.debug_abbrev_offset().0).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    let ends = offsets.iter().skip(1).copied().chain([section.len()]);
+    let tables: Vec<_> = offsets.iter().copied().zip(ends).collect();
+    let table = |(begin, end): (usize, usize)| {
+        let bytes = section.slice().get(..end)?;
+        let table = DebugAbbrev::new(bytes, section.endian());
+        Some((begin, Arc::new(table.abbreviations(DebugAbbrevOffset(begin)).ok()?)))
+    };
+    in_parallel(tables, table).into_iter().flatten().collect()
+}
+
+/// The ranges of `.debug_aranges`, by the offset of the unit.
+fn listed_ranges(dwarf: &Dwarf<'_>) -> FxHashMap<usize, Vec<(u64, u64)>> {
+    let mut listed: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
+    let mut headers = dwarf.debug_aranges.headers();
+    while let Ok(Some(header)) = headers.next() {
+        let ranges = listed.entry(header.debug_info_offset().0).or_default();
+        let mut entries = header.entries();
+        while let Ok(Some(entry)) = entries.next() {
+            ranges.push((entry.range().begin, entry.range().end));
+        }
+    }
+    listed
+}
+
+fn len<'a>(section: &impl gimli::Section<Slice<'a>>) -> usize {
+    section.reader().len()
+}

@@ -1,0 +1,61 @@
+//! The names of functions that were inlined.
+
+use gimli::AttributeValue;
+use gimli::UnitOffset;
+use gimli::UnitRef;
+
+use super::DwarfLines;
+use super::Slice;
+use super::root::each_attribute;
+
+/// The most entries that are looked at for one name: an inlined function refers to the function, and
+/// that to its declaration.
+const MAX_HOPS: usize = 16;
+
+/// The longest name that is believed, in bytes.
+const MAX_NAME: usize = 1 << 16;
+
+/// The name of the function that the entry at `offset` of `unit` is of, as the linker would know it,
+/// else as it stands in the source.
+pub(super) fn of_entry<'l, 'a>(
+    all: &'l DwarfLines<'a>,
+    unit: UnitRef<'l, Slice<'a>>,
+    offset: UnitOffset,
+) -> Option<&'a str> {
+    let (mut unit, mut offset, mut is_shared) = (unit, offset, false);
+    let mut plain = None;
+    for _ in 0..MAX_HOPS {
+        let mut entries = unit.entries_raw(Some(offset)).ok()?;
+        let abbreviation = entries.read_abbreviation().ok()??;
+        let (mut linkage, mut name, mut next) = (None, None, None);
+        let seen = each_attribute(&mut entries, abbreviation, |attribute, value| match attribute {
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => linkage = Some(value),
+            gimli::DW_AT_name => name = Some(value),
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => next = Some(value),
+            _ => {}
+        });
+        seen.ok()?;
+        if let Some(linkage) = linkage.and_then(|it| text(unit, it)) {
+            return Some(linkage);
+        }
+        plain = plain.or_else(|| text(unit, name?));
+        let (at, is_in_shared) = match next {
+            Some(AttributeValue::UnitRef(it)) => {
+                offset = it;
+                continue;
+            }
+            Some(AttributeValue::DebugInfoRef(it)) => (it, is_shared),
+            Some(AttributeValue::DebugInfoRefSup(it)) => (it, true),
+            _ => break,
+        };
+        let Some((dwarf, found)) = all.unit_at(at, is_in_shared) else { break };
+        let Some(within) = found.offset_within(at) else { break };
+        (unit, offset, is_shared) = (found.reference(dwarf), within, is_in_shared);
+    }
+    plain
+}
+
+fn text<'a>(unit: UnitRef<'_, Slice<'a>>, value: AttributeValue<Slice<'a>>) -> Option<&'a str> {
+    let bytes = unit.attr_string(value).ok()?.slice();
+    std::str::from_utf8(bytes).ok().filter(|it| it.len() <= MAX_NAME)
+}

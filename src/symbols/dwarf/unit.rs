@@ -1,0 +1,102 @@
+//! One unit of debug information, read when it is asked for.
+
+use std::sync::OnceLock;
+
+use gimli::UnitOffset;
+use gimli::UnitRef;
+
+use super::Dwarf;
+use super::DwarfLines;
+use super::Effort;
+use super::NativeLine;
+use super::Slice;
+use super::SourceFrame;
+use super::functions::Functions;
+use super::lines::Lines;
+use super::names;
+use super::root::Root;
+
+/// A unit: all that a compiler noted of one file of source, or a part that such share.
+#[derive(Debug)]
+pub(super) struct Unit<'a> {
+    /// Where it begins in its section.
+    pub(super) offset: usize,
+    root: Root<'a>,
+    lines: OnceLock<Option<Lines<'a>>>,
+    functions: OnceLock<Option<Functions>>,
+}
+
+impl<'a> Unit<'a> {
+    pub(super) fn new(root: Root<'a>) -> Self {
+        let offset = root.unit.header.debug_info_offset().map_or(0, |it| it.0);
+        Self { offset, root, lines: OnceLock::new(), functions: OnceLock::new() }
+    }
+
+    /// Whether it says itself where its code is.
+    pub(super) fn has_ranges(&self) -> bool {
+        !self.root.ranges.is_empty()
+    }
+
+    /// Where its code is: what it says itself, what is `listed` elsewhere, or what has lines.
+    pub(super) fn take_ranges(
+        &mut self,
+        dwarf: &Dwarf<'a>,
+        listed: &[(u64, u64)],
+        effort: &Effort,
+    ) -> Vec<(u64, u64)> {
+        let own = std::mem::take(&mut self.root.ranges);
+        match self.root.unit.header.type_() {
+            // What units share has no code of its own.
+            gimli::UnitType::Partial => Vec::new(),
+            _ if !own.is_empty() => own,
+            _ if !listed.is_empty() => listed.to_vec(),
+            _ => self.lines(dwarf, effort).map_or_else(Vec::new, |it| it.ranges().collect()),
+        }
+    }
+
+    /// The unit with what it refers to.
+    pub(super) fn reference<'l>(&'l self, dwarf: &'l Dwarf<'a>) -> UnitRef<'l, Slice<'a>> {
+        self.root.unit.unit_ref(dwarf)
+    }
+
+    /// The offset within the unit of what is at `offset` of its section.
+    pub(super) fn offset_within(&self, offset: gimli::DebugInfoOffset) -> Option<UnitOffset> {
+        offset.to_unit_offset(&self.root.unit.header)
+    }
+
+    fn lines<'l>(&'l self, dwarf: &'l Dwarf<'a>, effort: &Effort) -> Option<&'l Lines<'a>> {
+        let read = || Lines::read(self.reference(dwarf), self.root.lines?, effort);
+        self.lines.get_or_init(read).as_ref()
+    }
+
+    /// The line of the code at `addr`.
+    pub(super) fn line<'l>(&'l self, all: &'l DwarfLines<'a>, addr: u64) -> Option<NativeLine<'l>> {
+        let unit = self.reference(&all.dwarf);
+        self.lines(&all.dwarf, &all.effort)?.at(unit, addr)
+    }
+
+    /// Adds the functions that the code at `addr` is in; whether it knows any of them, or a line.
+    pub(super) fn frames<'l>(
+        &'l self,
+        all: &'l DwarfLines<'a>,
+        addr: u64,
+        frames: &mut Vec<SourceFrame<'l>>,
+    ) -> bool {
+        let unit = self.reference(&all.dwarf);
+        let mut line = self.line(all, addr);
+        let functions = self.functions.get_or_init(|| Functions::read(unit, &all.effort));
+        let inlined = functions.as_ref().and_then(|it| it.inlined(unit, addr, &all.effort));
+        if inlined.is_none() && line.is_none() {
+            return false;
+        }
+        for call in inlined.into_iter().flatten() {
+            let function = names::of_entry(all, unit, call.entry);
+            frames.push(SourceFrame { function, line });
+            let lines = self.lines(&all.dwarf, &all.effort);
+            let file = call.file.and_then(|it| lines?.path(unit, it));
+            line = file.map(|file| NativeLine { file, line: call.line, column: call.column });
+        }
+        frames.push(SourceFrame { function: None, line });
+        true
+    }
+}
