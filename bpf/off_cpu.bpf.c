@@ -94,6 +94,8 @@ __u64 unsummed_ns = 0;
 __u64 n_sums = 0;
 /* Sleeps that were not noted, since there was no storage for the task. */
 __u64 n_unnoted = 0;
+/* Sleeps of which it was not seen that they ended. */
+__u64 n_unseen = 0;
 /* Stacks that no map had room for; stacks that could not be walked have none, and are not meant. */
 __u64 n_stackless = 0;
 /* Processes that are not followed, since there are too many. */
@@ -363,33 +365,6 @@ static __always_inline __u32 state_of(bool is_preempted, __u64 state)
 	return state & TASK_REPORT ? state & TASK_REPORT : TASK_UNINTERRUPTIBLE;
 }
 
-static __always_inline void leave(enum kind kind, void *ctx, struct task_struct *task, __u32 state,
-				  __u64 now)
-{
-	struct sleep *sleep;
-
-	if (!FIELD(kind, task, pid) || state & TASK_DEAD || !is_watched(kind, task))
-		return;
-	sleep = find_or_make(kind, task);
-	if (!sleep) {
-		__sync_fetch_and_add(&n_unnoted, 1);
-		return;
-	}
-	sleep->kernel_stack = sleep->user_stack = -1;
-	if (takes_kernel_stack)
-		sleep->kernel_stack = stack(ctx, BPF_F_FAST_STACK_CMP);
-	if (takes_user_stack)
-		sleep->user_stack = stack(ctx, BPF_F_FAST_STACK_CMP | BPF_F_USER_STACK);
-	if (takes_cgroup)
-		sleep->cgroup = bpf_get_current_cgroup_id();
-	sleep->state = state;
-	sleep->woken = 0;
-	sleep->woken_by = 0;
-	sleep->waker_tgid = sleep->waker_tid = 0;
-	__builtin_memset(sleep->waker_comm, 0, sizeof(sleep->waker_comm));
-	sleep->since = now;
-}
-
 /* The account of a sleep that lasts until now, as far as it was on meanwhile. */
 static __always_inline void settle(struct off_cpu_message *message, struct sleep *sleep, __u32 tgid,
 				   __u32 tid, __u64 now)
@@ -416,33 +391,86 @@ static __always_inline void settle(struct off_cpu_message *message, struct sleep
 	__builtin_memcpy(message->sum.waker_comm, sleep->waker_comm, sizeof(sleep->waker_comm));
 }
 
+/* Sends a long one; sums a short one, and one that finds no room there. */
+static __always_inline void tell(void *ctx, struct off_cpu_message *message)
+{
+	struct off_cpu_sum *sum;
+
+	if (threshold_ns <= message->sum.off_ns &&
+	    !bpf_perf_event_output(ctx, &output, BPF_F_CURRENT_CPU, message, sizeof(*message)))
+		return;
+	sum = bpf_map_lookup_elem(&sums, &message->key);
+	if (sum) {
+		/* One task is on one CPU: nobody else adds. */
+		sum->off_ns += message->sum.off_ns;
+		sum->runnable_ns += message->sum.runnable_ns;
+		sum->n++;
+		sum->cpu = message->sum.cpu;
+	} else if (!bpf_map_update_elem(&sums, &message->key, &message->sum, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&n_sums, 1);
+	} else {
+		__sync_fetch_and_add(&n_unsummed, 1);
+		__sync_fetch_and_add(&unsummed_ns, message->sum.off_ns);
+	}
+}
+
+/*
+ * Settles a sleep of the current task, which runs though nobody saw it come back: a kernel can hide
+ * the switches of some tasks from all who trace, with them that to the next. When it was woken is known.
+ */
+static __always_inline void end_unseen(enum kind kind, void *ctx, struct task_struct *task,
+				       struct sleep *sleep)
+{
+	struct off_cpu_message message = {};
+
+	if (!sleep->since)
+		return;
+	__sync_fetch_and_add(&n_unseen, 1);
+	if (sleep->state && sleep->since < sleep->woken && last_on < sleep->woken) {
+		settle(&message, sleep, FIELD(kind, task, tgid), FIELD(kind, task, pid), sleep->woken);
+		tell(ctx, &message);
+	}
+	sleep->since = 0;
+}
+
+static __always_inline void leave(enum kind kind, void *ctx, struct task_struct *task, __u32 state,
+				  __u64 now)
+{
+	struct sleep *sleep;
+
+	if (!FIELD(kind, task, pid) || state & TASK_DEAD || !is_watched(kind, task))
+		return;
+	sleep = find_or_make(kind, task);
+	if (!sleep) {
+		__sync_fetch_and_add(&n_unnoted, 1);
+		return;
+	}
+	end_unseen(kind, ctx, task, sleep);
+	sleep->kernel_stack = sleep->user_stack = -1;
+	if (takes_kernel_stack)
+		sleep->kernel_stack = stack(ctx, BPF_F_FAST_STACK_CMP);
+	if (takes_user_stack)
+		sleep->user_stack = stack(ctx, BPF_F_FAST_STACK_CMP | BPF_F_USER_STACK);
+	if (takes_cgroup)
+		sleep->cgroup = bpf_get_current_cgroup_id();
+	sleep->state = state;
+	sleep->woken = 0;
+	sleep->woken_by = 0;
+	sleep->waker_tgid = sleep->waker_tid = 0;
+	__builtin_memset(sleep->waker_comm, 0, sizeof(sleep->waker_comm));
+	sleep->since = now;
+}
+
 static __always_inline void take_over(enum kind kind, void *ctx, struct task_struct *task, __u64 now)
 {
 	struct off_cpu_message message = {};
-	struct off_cpu_sum *sum;
-	struct sleep *sleep;
+	struct sleep *sleep = find(kind, task);
 
-	sleep = find(kind, task);
 	if (!sleep || !sleep->since)
 		return;
 	settle(&message, sleep, FIELD(kind, task, tgid), FIELD(kind, task, pid), now);
 	sleep->since = 0;
-	if (threshold_ns <= message.sum.off_ns &&
-	    !bpf_perf_event_output(ctx, &output, BPF_F_CURRENT_CPU, &message, sizeof(message)))
-		return;
-	sum = bpf_map_lookup_elem(&sums, &message.key);
-	if (sum) {
-		/* One task is on one CPU: nobody else adds. */
-		sum->off_ns += message.sum.off_ns;
-		sum->runnable_ns += message.sum.runnable_ns;
-		sum->n++;
-		sum->cpu = message.sum.cpu;
-	} else if (!bpf_map_update_elem(&sums, &message.key, &message.sum, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&n_sums, 1);
-	} else {
-		__sync_fetch_and_add(&n_unsummed, 1);
-		__sync_fetch_and_add(&unsummed_ns, message.sum.off_ns);
-	}
+	tell(ctx, &message);
 }
 
 static __always_inline int on_switch(enum kind kind, void *ctx, bool is_preempted,
@@ -498,10 +526,13 @@ static __always_inline int on_newtask(enum kind kind, struct task_struct *task, 
 	return 0;
 }
 
-static __always_inline int on_exit(enum kind kind, struct task_struct *task)
+static __always_inline int on_exit(enum kind kind, void *ctx, struct task_struct *task)
 {
+	struct sleep *sleep = on_since ? find(kind, task) : NULL;
 	__u32 id;
 
+	if (sleep)
+		end_unseen(kind, ctx, task, sleep);
 	if (kind == RAW) {
 		id = FIELD(kind, task, pid);
 		bpf_map_delete_elem(&sleeps_by_tid, &id);
@@ -551,7 +582,7 @@ int off_cpu_newtask(__u64 *ctx)
 SEC("tp_btf/sched_process_exit")
 int off_cpu_exit(__u64 *ctx)
 {
-	return on_exit(BY_BTF, (void *)ctx[0]);
+	return on_exit(BY_BTF, ctx, (void *)ctx[0]);
 }
 
 /* include/linux/bpf.h. */
@@ -620,7 +651,7 @@ int off_cpu_newtask_raw(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int off_cpu_exit_raw(struct bpf_raw_tracepoint_args *ctx)
 {
-	return on_exit(RAW, (void *)ctx->args[0]);
+	return on_exit(RAW, ctx, (void *)ctx->args[0]);
 }
 
 const char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -229,9 +229,13 @@ fn who_is_still_asleep_at_the_end_is_told_and_others_are_not() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let recording = scratch.path().join("perf.data");
-    let mut child = Command::new("sh").args(["-c", "sleep 2; sleep 30"]).spawn().unwrap();
+    // It goes to sleep once it is recorded: who sleeps already when that begins is not seen.
+    let go = scratch.path().join("go").display().to_string();
+    let wait = format!("while ! test -e {go}; do sleep 0.05; done; sleep 30");
+    let mut child = Command::new("sh").args(["-c", &wait]).spawn().unwrap();
     let pid = child.id().to_string();
-    stdout_of(record(&recording, &["-p", &pid, "--"]).args(["sleep", "3"]));
+    let command = format!("touch {go}; sleep 2");
+    stdout_of(record(&recording, &["-p", &pid, "--"]).args(["sh", "-c", &command]));
     child.kill().unwrap();
     child.wait().unwrap();
     let all = samples(&recording);

@@ -202,6 +202,9 @@ pub struct Losses {
     pub unsummed_ns: u64,
     /// Sleeps that there was no storage for.
     pub n_unnoted: u64,
+    /// Sleeps of which it was not seen that they ended: what is known of these is how long it was to
+    /// their wake-up.
+    pub n_unseen: u64,
     /// Stacks that no map had room for.
     pub n_stackless: u64,
     /// Processes that are not followed.
@@ -445,6 +448,7 @@ impl OffCpu {
             n_unsummed: bss.n_unsummed,
             unsummed_ns: bss.unsummed_ns,
             n_unnoted: bss.n_unnoted,
+            n_unseen: bss.n_unseen,
             n_stackless: bss.n_stackless,
             n_unfollowed: bss.n_unfollowed,
         }

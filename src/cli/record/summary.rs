@@ -173,11 +173,12 @@ fn left_out(outputs: &[OutputTally]) -> Vec<String> {
 
 /// What was measured of time off the CPU and could not be kept, in one line.
 fn off_cpu(losses: Losses) -> Option<String> {
-    let Losses { n_unsummed, unsummed_ns, n_unnoted, n_stackless, n_unfollowed } = losses;
+    let Losses { n_unsummed, unsummed_ns, n_unnoted, n_unseen, n_stackless, n_unfollowed } = losses;
     let seconds = unsummed_ns as f64 / 1e9;
     let counts = [
         (n_unsummed, format!("times off the CPU, {seconds:.3} s in all, found no room")),
         (n_unnoted, "times off the CPU could not be noted".to_owned()),
+        (n_unseen, "times off the CPU ended unseen, and count up to the wake-up".to_owned()),
         (n_stackless, "stacks of those off the CPU found no room".to_owned()),
         (n_unfollowed, "processes were not followed off the CPU".to_owned()),
     ];
