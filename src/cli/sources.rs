@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::host::files::Disk;
+use crate::host::files::compat_vdso;
 use crate::host::files::modified;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
 use crate::replay::Index;
 use crate::replay::LocalKernel;
 use crate::replay::Sources;
+use crate::replay::Width;
 use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
@@ -66,6 +68,26 @@ impl ThisMachine {
         Self { chosen, ..self }
     }
 
+    /// The vDSO of this machine, if it is the one that was recorded, or else that in perf's store.
+    fn vdso_image(&self, width: Width, build_id: Option<BuildId>) -> Option<Vec<u8>> {
+        let is_this_release = || self.release.is_none() || self.release == release();
+        let is_it = |bytes: &[u8]| {
+            let own = symbols::Identity::of(bytes).ok().and_then(|it| it.build_id);
+            build_id.is_some_and(|it| own == Some(it)) || build_id.is_none() && is_this_release()
+        };
+        let at_hand = match width {
+            Width::Native => vdso(),
+            Width::Compat => compat_vdso(),
+        };
+        let at_hand = at_hand.inspect_err(|error| tracing::debug!(%error, ?width, "no vDSO"));
+        at_hand.ok().filter(|it| is_it(it)).or_else(|| {
+            let stored = self.places.stored(build_id?, "vdso");
+            stored
+                .iter()
+                .find_map(|it| Some(Disk.open(it).ok()?.bytes.to_vec()).filter(|it| is_it(it)))
+        })
+    }
+
     /// The kernel whose symbols lie beside the recording.
     fn recorded_kernel(&self) -> Option<LocalKernel> {
         let text = std::fs::read(self.kallsyms.as_ref()?).ok()?;
@@ -97,20 +119,6 @@ impl ThisMachine {
             is_chosen: false,
         })
     }
-
-    /// The vDSO of this machine, if it is the one that was recorded, or else that in perf's store.
-    fn recorded_vdso(&self, build_id: Option<BuildId>) -> Option<Vec<u8>> {
-        let is_it = |bytes: &[u8]| {
-            let own = symbols::Identity::of(bytes).ok().and_then(|it| it.build_id);
-            build_id.is_none() || own == build_id
-        };
-        vdso().ok().filter(|it| is_it(it)).or_else(|| {
-            let stored = self.places.stored(build_id?, "vdso");
-            stored
-                .iter()
-                .find_map(|it| Some(Disk.open(it).ok()?.bytes.to_vec()).filter(|it| is_it(it)))
-        })
-    }
 }
 
 impl Sources for ThisMachine {
@@ -122,16 +130,16 @@ impl Sources for ThisMachine {
         is_at_its_path(&Disk, file, &self.places)
     }
 
-    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
-        ElfModule::parse(&self.recorded_vdso(build_id)?, None).ok()
+    fn vdso(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfModule> {
+        ElfModule::parse(&self.vdso_image(width, build_id)?, None).ok()
     }
 
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
         ElfCode::load(&Disk, file, &self.places)
     }
 
-    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
-        ElfCode::parse(Arc::new(self.recorded_vdso(build_id)?), None).ok()
+    fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode> {
+        ElfCode::parse(Arc::new(self.vdso_image(width, build_id)?), None).ok()
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {

@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -18,6 +19,7 @@ use crate::symbols::FileStatus;
 use crate::symbols::Files;
 use crate::symbols::Inode;
 use crate::symbols::Opened;
+use crate::sys::compat_vdso::CompatVdso;
 use crate::sys::map::FileMap;
 use crate::sys::map::generation;
 use crate::sys::map::open_regular;
@@ -61,17 +63,37 @@ pub fn modified(metadata: &fs::Metadata) -> Option<Nanos> {
 ///
 /// [`io::ErrorKind::NotFound`] if this process has none; else what the system says.
 pub fn vdso() -> io::Result<Vec<u8>> {
+    vdso_of("self")
+}
+
+/// The vDSO as this kernel maps it into processes of 32 bits.
+///
+/// # Errors
+///
+/// What the system says where it has none, or does not show it.
+pub fn compat_vdso() -> io::Result<Vec<u8>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
-    let range = maps.lines().find_map(|line| {
-        let range = line.strip_suffix("[vdso]")?.split(' ').next()?;
-        let (start, end) = range.split_once('-')?;
-        Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-    });
-    let (start, end) = range.ok_or(io::ErrorKind::NotFound)?;
+    let own = maps.lines().filter(|it| it.contains(" [vdso") || it.contains(" [vvar"));
+    let own: Vec<Range<u64>> = own.filter_map(mapped_range).collect();
+    let process = CompatVdso::fork(&own).map_err(|it| io::Error::from(it.errno))?;
+    vdso_of(&process.pid().to_string())
+}
+
+/// The vDSO in the memory of the process with this number.
+fn vdso_of(pid: &str) -> io::Result<Vec<u8>> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let range = maps.lines().filter(|it| it.ends_with(" [vdso]")).find_map(mapped_range);
+    let Range { start, end } = range.ok_or(io::ErrorKind::NotFound)?;
     let len = end.checked_sub(start).and_then(|len| usize::try_from(len).ok());
     let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
-    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, start)?;
+    File::open(format!("/proc/{pid}/mem"))?.read_exact_at(&mut bytes, start)?;
     Ok(bytes)
+}
+
+/// The addresses of a line of `/proc/PID/maps`.
+fn mapped_range(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
 
 /// Where libraries are, beside the folders of programs.
@@ -114,5 +136,17 @@ mod tests {
         let names: Vec<&str> = vdso.table().iter().map(|it| it.name).collect();
         assert!(names.contains(&"__vdso_clock_gettime"), "{names:?}");
         assert!(vdso.identity().build_id.is_some());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_vdso_of_32_bits_names_the_system_call_and_leaves_our_own_alone() {
+        // Kernels without 32-bit processes, or without checkpoints, have none to show.
+        if let Ok(bytes) = compat_vdso() {
+            let compat = ElfModule::parse(&bytes, None).unwrap();
+            assert!(compat.table().iter().any(|it| it.name == "__kernel_vsyscall"));
+        }
+        let names = ElfModule::parse(&vdso().unwrap(), None).unwrap();
+        assert!(names.table().iter().all(|it| it.name != "__kernel_vsyscall"));
     }
 }

@@ -131,8 +131,8 @@ impl<'a> CodeFiles<'a> {
             ModuleKind::Jit { .. } => Err(NoCode::SelfMade),
             ModuleKind::Plain => Err(NoCode::NoFile),
             ModuleKind::Elf(file) => Ok(self.names.sources().elf_code(file)?),
-            ModuleKind::Vdso { build_id } => {
-                self.names.sources().vdso_code(*build_id).ok_or(NoCode::NoFile)
+            ModuleKind::Vdso { width, build_id } => {
+                self.names.sources().vdso_code(*width, *build_id).ok_or(NoCode::NoFile)
             }
         }
     }

@@ -121,6 +121,14 @@ const PROT_EXEC: u32 = 4;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
 impl Index {
+    /// Whether `mapping` is of the vDSO of a process of 32 bits on a kernel of 64, which has other code
+    /// than that of 64 bits, and cannot lie where the latter does.
+    pub(super) fn is_compat_vdso(&self, mapping: &Mapping) -> bool {
+        let is_64_bit = self.kernel.is_none_or(|(start, _)| start.0 > u64::from(u32::MAX));
+        let is_vdso = self.files[mapping.file.0 as usize].path == b"[vdso]";
+        is_vdso && is_64_bit && mapping.bias < 1 << 32
+    }
+
     /// The build id of the recorded kernel, where the recording tells it.
     pub fn kernel_build_id(&self) -> Option<BuildId> {
         let of_map = self.kernel.and_then(|(_, file)| self.files[file.0 as usize].build_id);
@@ -488,6 +496,8 @@ impl Pass<'_> {
         if is_own_image && self.index.kernel.is_none() {
             self.index.kernel = Some((start, file));
         }
+        // The vDSO is an image of its own, whatever offset a recorder tells.
+        let pgoff = if path == b"[vdso]" { 0 } else { pgoff };
         // Kernel addresses and those of code without a file stand for themselves.
         let is_identity = is_kernel || is_anonymous || is_fileless(&path);
         let mapping = Mapping {

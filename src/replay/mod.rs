@@ -46,6 +46,7 @@ pub use names::LocalKernel;
 pub use names::Name;
 pub use names::Names;
 pub use names::Sources;
+pub use names::Width;
 pub use programs::Programs;
 pub use readings::Reading;
 pub use readings::Readings;

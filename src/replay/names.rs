@@ -62,8 +62,8 @@ pub trait Sources: Sync {
         false
     }
 
-    /// The symbols of the vDSO with `build_id` if that was recorded.
-    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule>;
+    /// The symbols of the vDSO for processes of `width`, with `build_id` if that was recorded.
+    fn vdso(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfModule>;
 
     /// The code and the sections of `file`, by the same rules.
     ///
@@ -72,14 +72,23 @@ pub trait Sources: Sync {
     /// Why there is none; its functions are not shown.
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error>;
 
-    /// The code of the vDSO with `build_id` if that was recorded.
-    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode>;
+    /// The code of the vDSO by the same rules.
+    fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode>;
 
     /// What process `pid` wrote of the code that it made itself.
     fn perf_map(&self, pid: Pid) -> Option<PerfMap>;
 
     /// The kernel whose symbols are at hand.
     fn kernel(&self) -> Option<LocalKernel>;
+}
+
+/// The width of a process' addresses, of which the kernel has a vDSO each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// The kernel's own, usually 64 bits.
+    Native,
+    /// 32 bits on a kernel of 64.
+    Compat,
 }
 
 /// A kernel whose symbols are at hand.
@@ -153,6 +162,7 @@ pub(super) enum ModuleKind {
     KernelModule(String),
     Elf(ModuleFile),
     Vdso {
+        width: Width,
         build_id: Option<BuildId>,
     },
     Jit {
@@ -219,14 +229,19 @@ impl<'a> Names<'a> {
     /// The names of what `index` found, by the symbols that `sources` have.
     pub fn new(index: &'a Index, sources: &'a dyn Sources) -> Self {
         let mut modules = Vec::new();
-        let mut ids: FxHashMap<(u32, Pid, bool), u32> = FxHashMap::default();
+        let mut ids: FxHashMap<(u32, Pid, bool, bool), u32> = FxHashMap::default();
         let mut module_of = Vec::new();
         for mapping in index.timeline.mappings() {
             // A process describes its own code in one file, wherever it lies.
             let file = if mapping.jit_pid == Pid(0) { mapping.file.0 } else { u32::MAX };
-            let key = (file, mapping.jit_pid, mapping.is_executable);
+            let is_compat_vdso = index.is_compat_vdso(mapping);
+            let key = (file, mapping.jit_pid, mapping.is_executable, is_compat_vdso);
             let id = *ids.entry(key).or_insert_with(|| {
                 let file = &index.files[mapping.file.0 as usize];
+                if is_compat_vdso {
+                    modules.push(Module::compat_vdso(index));
+                    return narrow(modules.len() - 1);
+                }
                 let recorded = index.build_ids.get(&file.path).copied();
                 let mappers = index.mappers.get(mapping.file.0 as usize);
                 let mappers = mappers.map(Vec::as_slice).unwrap_or_default();
@@ -347,8 +362,8 @@ impl<'a> Names<'a> {
                     Table::None
                 }
             },
-            ModuleKind::Vdso { build_id } => {
-                self.sources.vdso(*build_id).map_or(Table::None, Table::Elf)
+            ModuleKind::Vdso { width, build_id } => {
+                self.sources.vdso(*width, *build_id).map_or(Table::None, Table::Elf)
             }
             ModuleKind::Jit { pid } => {
                 self.sources.perf_map(*pid).map_or(Table::None, Table::PerfMap)
@@ -670,7 +685,7 @@ impl Module {
             let name = format!("/tmp/perf-{pid}.map");
             (ModuleKind::Jit { pid }, dso(&name, &format!("[JIT] tid {pid}")))
         } else if path == "[vdso]" {
-            (ModuleKind::Vdso { build_id }, dso(&path, &path))
+            (ModuleKind::Vdso { width: Width::Native, build_id }, dso(&path, &path))
         } else if !mapping.is_executable || path.starts_with('[') || path.starts_with("//") {
             (ModuleKind::Plain, dso(&path, &base))
         } else {
@@ -687,6 +702,18 @@ impl Module {
             (ModuleKind::Elf(file), shown)
         };
         Self { kind, dso, undeleted_dso, table: OnceLock::new() }
+    }
+
+    /// The vDSO of processes of 32 bits on a kernel of 64.
+    fn compat_vdso(index: &Index) -> Self {
+        let name = "[vdso32]";
+        let build_id = index.build_ids.get(name.as_bytes()).copied();
+        Self {
+            kind: ModuleKind::Vdso { width: Width::Compat, build_id },
+            dso: Dso { short_name: name.to_owned(), long_name: name.to_owned() },
+            undeleted_dso: None,
+            table: OnceLock::new(),
+        }
     }
 }
 
@@ -754,7 +781,7 @@ mod tests {
             Err(symbols::Error::EmptyKallsyms)
         }
 
-        fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
+        fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
             None
         }
 
@@ -762,7 +789,7 @@ mod tests {
             Err(symbols::Error::EmptyKallsyms)
         }
 
-        fn vdso_code(&self, _: Option<BuildId>) -> Option<ElfCode> {
+        fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
             None
         }
 

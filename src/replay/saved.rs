@@ -20,6 +20,7 @@ use crate::units::Pid;
 use super::Index;
 use super::LocalKernel;
 use super::Sources;
+use super::Width;
 
 /// Major and minor number of a device, and an inode there.
 type Place = (u32, u32, u64);
@@ -104,8 +105,8 @@ impl Sources for WithSaved<'_> {
         }
     }
 
-    fn vdso(&self, build_id: Option<BuildId>) -> Option<ElfModule> {
-        self.machine.vdso(build_id)
+    fn vdso(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfModule> {
+        self.machine.vdso(width, build_id)
     }
 
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
@@ -116,8 +117,8 @@ impl Sources for WithSaved<'_> {
         })
     }
 
-    fn vdso_code(&self, build_id: Option<BuildId>) -> Option<ElfCode> {
-        self.machine.vdso_code(build_id)
+    fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode> {
+        self.machine.vdso_code(width, build_id)
     }
 
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {

@@ -2,6 +2,7 @@
 
 mod belonging;
 mod code;
+mod function_ends;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,8 @@ pub use code::Part;
 pub use sections::ElfFile;
 pub use sections::OwnedBytes;
 pub use sections::Section;
+
+use function_ends::FunctionEnds;
 
 use super::Binding;
 use super::Error;
@@ -230,14 +233,20 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     let file = File::<E>::parse(bytes)?;
     let debug = debug.and_then(|it| File::<E>::parse(it).ok());
     let mut builder = Builder::default();
+    let ends = FunctionEnds::of(&file);
+    let descriptors = file.descriptors();
+    let mut bounds = Bounds { ends: ends.as_ref(), descriptors, is_partial: false, shift: 0 };
     match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
         // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
-        Some((debug, table)) => debug.add_symbols(&table, &mut builder),
+        Some((debug, table)) => {
+            bounds.shift = file.text_start().wrapping_sub(debug.text_start());
+            debug.add_symbols(&table, &bounds, &mut builder);
+        }
         None => {
-            for table in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-                if let Some(table) = file.symbols(table) {
-                    file.add_symbols(&table, &mut builder);
-                }
+            let tables = [elf::SHT_SYMTAB, elf::SHT_DYNSYM].map(|it| file.symbols(it));
+            bounds.is_partial = tables[0].is_none();
+            for table in tables.iter().flatten() {
+                file.add_symbols(table, &bounds, &mut builder);
             }
             let mini = match file.symbols(elf::SHT_SYMTAB) {
                 Some(_) => None,
@@ -258,6 +267,32 @@ fn parse<E: FileHeader<Endian = Endianness>>(
         segments: file.segments(),
         identity: file.identity(),
     })
+}
+
+/// What is known of the mapped file's code where symbols are read.
+struct Bounds<'a> {
+    /// Where its functions end.
+    ends: Option<&'a FunctionEnds<'a>>,
+    descriptors: Option<Descriptors<'a>>,
+    /// Whether symbols are missing, so that what follows a symbol may be another function's.
+    is_partial: bool,
+    /// How far it lies from where the file with the symbols has it: it may have been prelinked since.
+    shift: u64,
+}
+
+impl Bounds<'_> {
+    /// Where code ends at the latest that starts at `start` and has no size, in a section that ends
+    /// at `limit`.
+    ///
+    /// Without symbols and unwind tables, nothing tells how far a function reaches: a name that is
+    /// sure for its first byte is a guess for the rest.
+    fn limit(&self, start: u64, limit: u64) -> u64 {
+        let end = match self.ends {
+            Some(ends) => ends.end_of(start),
+            None => self.is_partial.then_some(start.saturating_add(1)),
+        };
+        end.map_or(limit, |end| end.min(limit))
+    }
 }
 
 /// An ELF file with what is needed to read its tables.
@@ -315,7 +350,12 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     }
 
     /// Adds the symbols of `table` that can name code or data.
-    fn add_symbols(&self, table: &ElfSymbols<'data, E>, builder: &mut Builder) {
+    fn add_symbols(
+        &self,
+        table: &ElfSymbols<'data, E>,
+        bounds: &Bounds<'_>,
+        builder: &mut Builder,
+    ) {
         let endian = self.endian;
         let places = self.places();
         let machine = self.header.e_machine(endian);
@@ -335,11 +375,11 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
             }
             // Undefined, absolute and common symbols have no section.
             let Ok(Some(section)) = table.symbol_section(endian, symbol, idx) else { continue };
-            let Some(&(place, limit)) = places.get(section.0) else { continue };
-            match place {
-                Place::TextOrData => {}
-                Place::OtherMemory if !is_label => {}
-                Place::OtherMemory | Place::NoMemory => continue,
+            let Some(place) = places.get(section.0) else { continue };
+            match place.kind {
+                PlaceKind::TextOrData => {}
+                PlaceKind::OtherMemory if !is_label => {}
+                PlaceKind::OtherMemory | PlaceKind::NoMemory => continue,
             }
             let Ok(name) = table.symbol_name(endian, symbol) else { continue };
             if is_mapping_symbol(machine, name) {
@@ -355,39 +395,70 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
                 // The lowest bit says that the function is Thumb code.
                 start &= !1;
             }
+            start = start.wrapping_add(bounds.shift);
+            let mut limit = place.limit.wrapping_add(bounds.shift);
             let size: u64 = symbol.st_size(endian).into();
+            if let Some(code) = bounds.descriptors.as_ref().and_then(|it| it.code(start)) {
+                (start, limit) = (code, u64::MAX);
+            } else if size == 0 && place.is_executable {
+                limit = bounds.limit(start, limit);
+            }
             builder.push(name, New { start, size, limit, binding, kind, group: 0 });
         }
     }
 
-    /// For each section, where its symbols lie and where the next one in memory starts.
-    fn places(&self) -> Vec<(Place, u64)> {
+    /// Each section, as far as that decides about its symbols.
+    fn places(&self) -> Vec<Place> {
         let range = |section: &E::SectionHeader| {
             let start: u64 = section.sh_addr(self.endian).into();
             let len: u64 = section.sh_size(self.endian).into();
-            (start, start.saturating_add(len))
+            start..start.saturating_add(len)
         };
-        let places = self.sections.iter().map(|it| (self.place(it), range(it)));
-        let mut starts: Vec<u64> =
-            places.clone().filter(|it| it.0 != Place::NoMemory).map(|it| it.1.0).collect();
+        let kinds = self.sections.iter().map(|it| (self.place(it), it));
+        let in_memory = kinds.clone().filter(|(kind, _)| *kind != PlaceKind::NoMemory);
+        let mut starts: Vec<u64> = in_memory.map(|(_, it)| range(it).start).collect();
         starts.sort_unstable();
         let limit = |end: u64| {
             starts.get(starts.partition_point(|&start| start < end)).copied().unwrap_or(end)
         };
-        places.map(|(place, (_, end))| (place, limit(end))).collect()
+        let place = |(kind, section): (PlaceKind, &E::SectionHeader)| {
+            let flags: u64 = section.sh_flags(self.endian).into();
+            let is_executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
+            Place { kind, is_executable, limit: limit(range(section).end) }
+        };
+        kinds.map(place).collect()
     }
 
-    fn place(&self, section: &E::SectionHeader) -> Place {
+    fn place(&self, section: &E::SectionHeader) -> PlaceKind {
         let flags: u64 = section.sh_flags(self.endian).into();
         let name = self.sections.section_name(self.endian, section).unwrap_or_default();
         let has = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
         if flags & u64::from(elf::SHF_ALLOC) == 0 {
-            Place::NoMemory
+            PlaceKind::NoMemory
         } else if has(b"text") || has(b"data") {
-            Place::TextOrData
+            PlaceKind::TextOrData
         } else {
-            Place::OtherMemory
+            PlaceKind::OtherMemory
         }
+    }
+
+    /// Where its code starts at link time, 0 if it has no section that says so.
+    fn text_start(&self) -> u64 {
+        self.section(".text").map_or(0, |(_, it)| it.sh_addr(self.endian).into())
+    }
+
+    /// The function descriptors of 64-bit PowerPC, to which symbols of functions point there.
+    ///
+    /// Source: "Function Descriptors" in the 64-bit PowerPC ELF ABI, version 1.9.
+    fn descriptors(&self) -> Option<Descriptors<'data>> {
+        let (_, section) = self.section(".opd")?;
+        let is_used = self.header.e_machine(self.endian) == elf::EM_PPC64;
+        let start = section.sh_addr(self.endian).into();
+        is_used.then(|| Descriptors {
+            start,
+            bytes: self.section_bytes(section),
+            endian: self.endian,
+        })
     }
 
     fn segments(&self) -> Vec<Segment> {
@@ -454,15 +525,42 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     }
 }
 
+/// A section.
+struct Place {
+    kind: PlaceKind,
+    is_executable: bool,
+    /// Where the next section in memory starts.
+    limit: u64,
+}
+
 /// Where the symbols of a section lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PlaceKind {
     /// Not in memory: `.gnu.warning.*` and the like.
     NoMemory,
     /// In memory, in a section where a label may stand for code or data.
     TextOrData,
     /// In memory, in another section.
     OtherMemory,
+}
+
+/// The section `.opd`.
+struct Descriptors<'data> {
+    start: u64,
+    bytes: &'data [u8],
+    endian: Endianness,
+}
+
+impl Descriptors<'_> {
+    /// Where the code starts whose descriptor is at `at`; `None` if no descriptor is there.
+    fn code(&self, at: u64) -> Option<u64> {
+        let at = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        let bytes = *self.bytes.get(at..)?.first_chunk::<8>()?;
+        Some(match self.endian {
+            Endianness::Little => u64::from_le_bytes(bytes),
+            Endianness::Big => u64::from_be_bytes(bytes),
+        })
+    }
 }
 
 /// Whether `name` marks the start of code or data within a function, as assemblers of these machines

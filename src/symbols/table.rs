@@ -360,16 +360,21 @@ impl Sweep<'_> {
 
 /// Whether `second` names an address better than `first`, which starts there too and came earlier.
 ///
-/// Source: `choose_best_symbol()` in `tools/perf/util/symbol.c`: a symbol with a size before one
-/// without, a function before a label, strong before weak, global before local, fewer leading
-/// underscores, the longer name, the earlier one.
+/// As `choose_best_symbol()` in `tools/perf/util/symbol.c`: a symbol with a size before one without, a
+/// function before a label, a global one first, fewer leading underscores, the longer name. Unlike
+/// there, a weak symbol comes before a local one, since it is the name that others call it by, and the
+/// only one that is left when the file is stripped; and what is still equal is decided by name, not by
+/// the order in a file.
 fn is_second_better(names: &str, first: &Entry, second: &Entry) -> bool {
     let rank = |it: &Entry| {
         (
             it.end > it.start,
             it.kind != Kind::Label,
-            it.binding != Binding::Weak,
-            it.binding == Binding::Global,
+            match it.binding {
+                Binding::Local => 0,
+                Binding::Weak => 1,
+                Binding::Global => 2,
+            },
         )
     };
     match rank(second).cmp(&rank(first)) {
@@ -379,14 +384,18 @@ fn is_second_better(names: &str, first: &Entry, second: &Entry) -> bool {
             let (first, second) = (name_in(names, first), name_in(names, second));
             // Most aliases are the same symbol of two tables, or the two kinds of a constructor.
             if first == second || is_same_structor(first, second) {
-                return false;
+                return second < first;
             }
             let merit = |name: &str| {
                 let shown = demangle(name);
                 let underscores = shown.bytes().take_while(|&byte| byte == b'_').count();
                 (std::cmp::Reverse(underscores), shown.len())
             };
-            merit(second) > merit(first)
+            match merit(second).cmp(&merit(first)) {
+                Ordering::Greater => true,
+                Ordering::Less => false,
+                Ordering::Equal => second < first,
+            }
         }
     }
 }
@@ -511,16 +520,16 @@ mod tests {
         let label = New { kind: Kind::Label, ..global };
         check_alias(("weak_and_longer", weak), ("global", global), "global");
         check_alias(("local_and_longer", local), ("global", global), "global");
-        check_alias(("weak_and_longer", weak), ("local", local), "local");
+        check_alias(("weak", weak), ("local_and_longer", local), "weak");
         check_alias(("label_and_longer", label), ("weak", weak), "weak");
         check_alias(("__plain", global), ("plain", global), "plain");
         check_alias(("memcpy", global), ("memcpy_erms", global), "memcpy_erms");
     }
 
     #[test]
-    fn of_equal_aliases_the_first_in_the_file_names_the_address() {
-        let table = table(Overlap::Innermost, &[("one", sized(0x10, 8)), ("two", sized(0x10, 8))]);
-        check(&table, &[(0x10, "one")]);
+    fn of_equal_aliases_the_first_by_name_names_the_address() {
+        check_alias(("two", sized(0x10, 8)), ("one", sized(0x10, 8)), "one");
+        check_alias(("_ZN1AC2Ev", sized(0x10, 8)), ("_ZN1AC1Ev", sized(0x10, 8)), "_ZN1AC1Ev");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod bpf_load;
 pub mod bpf_names;
 pub mod btf_dump;
 pub mod clock;
+pub mod compat_vdso;
 pub mod descriptor;
 pub mod kernfs;
 pub mod libbpf_messages;

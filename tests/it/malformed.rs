@@ -42,6 +42,7 @@ use bpfperf::replay::Programs;
 use bpfperf::replay::Recording;
 use bpfperf::replay::Sources;
 use bpfperf::replay::Wanted;
+use bpfperf::replay::Width;
 use bpfperf::replay::resolve;
 use bpfperf::symbols;
 use bpfperf::symbols::ElfCode;
@@ -65,7 +66,7 @@ impl Sources for NoNames {
         Err(symbols::Error::Open { path: file.path.clone(), reason })
     }
 
-    fn vdso(&self, _: Option<BuildId>) -> Option<ElfModule> {
+    fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
         None
     }
 
@@ -74,7 +75,7 @@ impl Sources for NoNames {
         Err(symbols::Error::Open { path: file.path.clone(), reason })
     }
 
-    fn vdso_code(&self, _: Option<BuildId>) -> Option<ElfCode> {
+    fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
         None
     }
 

@@ -210,3 +210,28 @@ fn memory_without_a_file_is_named_by_what_its_process_wrote() {
     let told = format!("warning: 2 lines of `{map}` are no entries and were skipped\n");
     assert_eq!(ran.stderr, told);
 }
+
+#[test]
+fn a_process_of_32_bits_has_a_vdso_of_its_own() {
+    let mut build = Build::new();
+    build.comm(100, b"wide").comm(200, b"narrow");
+    build.mmap(100, 0x7ffc_0000_0000, 0x2000, "[vdso]", 0);
+    build.mmap(200, 0xf7f2_2000, 0x2000, "[vdso]", 0);
+    for at in (0..0x2000).step_by(0x20) {
+        build.sample(100, 0x7ffc_0000_0000 + at, 1_000_000_000 + at, 1000);
+        build.sample(200, 0xf7f2_2000 + at, 2_000_000_000 + at, 1000);
+    }
+    let ran = run_with(["script", "-F", "comm,ip,sym,dso", "-i", "-"], &build.file());
+    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    for line in ran.stdout.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [comm, _, name, dso] = words[..] else { panic!("{line}") };
+        let (names, want) =
+            if comm == "wide" { (&mut wide, "([vdso])") } else { (&mut narrow, "([vdso32])") };
+        assert_eq!(dso, want);
+        names.push(name.to_owned());
+    }
+    assert!(wide.iter().any(|it| it.contains("clock_gettime")), "{wide:?}");
+    // A kernel without processes of 32 bits has no names for them.
+    assert_ne!(wide, narrow);
+}

@@ -168,6 +168,81 @@ void _start(void) { gone(); }";
     assert_eq!(module.find(Addr(0x40_0000)), Some(SymbolIdx(0)));
 }
 
+/// A library with an export that has no size, and behind it a function that nothing names once it is
+/// stripped.
+const NAMELESS: &str = "
+__asm__(\".text\\n.globl export\\n.type export,@function\\nexport: .cfi_startproc\\n\"
+        \"mov $0x11111111, %eax\\nret\\n.cfi_endproc\\n\");
+__attribute__((noinline)) static int hidden(void) { return 0x22222222; }
+int sized(void) { return hidden() ? 0x33333333 : 0; }";
+
+#[test]
+fn an_export_without_a_size_does_not_take_what_a_stripped_file_hides() {
+    let workshop = Workshop::new();
+    let names = |unwind: &str, linker: &str| {
+        // Functions in the order of the source.
+        let args = ["-O1", "-fno-toplevel-reorder", "-fno-inline", "-shared", "-fPIC", "-nostdlib"];
+        let source = if unwind == "-fno-asynchronous-unwind-tables" {
+            NAMELESS.replace(".cfi_startproc", "").replace(".cfi_endproc", "")
+        } else {
+            NAMELESS.to_owned()
+        };
+        workshop.gcc("lib", &source, &[&args[..], &[unwind, linker]].concat());
+        workshop.run("strip", &["lib"]);
+        let bytes = fs::read(workshop.dir.path().join("lib")).unwrap();
+        let module = ElfModule::parse(&bytes, None).unwrap();
+        let export = offset_of(&bytes, 0x1111_1111);
+        let at = [export, export + 5, export + 6, offset_of(&bytes, 0x2222_2222)];
+        at.map(|it| name_at(&module, it))
+    };
+    let known = ["export+0x0", "export+0x5", "-", "-"];
+    for linker in ["-Wl,--eh-frame-hdr", "-Wl,--no-eh-frame-hdr"] {
+        assert_eq!(names("-fasynchronous-unwind-tables", linker), known, "{linker}");
+    }
+    let unknown = ["export+0x0", "-", "-", "-"];
+    assert_eq!(names("-fno-asynchronous-unwind-tables", "-Wl,--eh-frame-hdr"), unknown);
+}
+
+#[test]
+fn a_file_that_moved_since_its_symbols_were_split_off_has_its_names() {
+    let workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"]);
+    workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
+    // As prelink does: all addresses of the file are others.
+    workshop.run("objcopy", &["-S", "--change-addresses", "0x3000000", "full", "moved"]);
+    let read = |name| fs::read(workshop.dir.path().join(name)).unwrap();
+    let (moved, debug) = (read("moved"), read("full.dbg"));
+    let module = ElfModule::parse(&moved, Some(&debug)).unwrap();
+    for (constant, want) in [(0x1111_1111, "one+0x0"), (0x2222_2222, "two+0x0")] {
+        assert_eq!(name_at(&module, offset_of(&moved, constant)), want);
+    }
+}
+
+#[test]
+fn a_function_of_64_bit_powerpc_is_where_its_descriptor_points() {
+    let workshop = Workshop::new();
+    let source = "
+.text
+nop\n nop\n nop\n nop
+.section .opd,\"aw\"
+.globl f, g
+.type f,@function
+.type g,@function
+f: .quad 4, 0, 0
+.size f, 8
+g: .quad 12, 0, 0
+.size g, 4
+";
+    fs::write(workshop.dir.path().join("f.S"), source).unwrap();
+    let target = "--target=powerpc64-unknown-linux-gnu";
+    workshop.run("clang", &[target, "-c", "f.S", "-o", "f.o"]);
+    let bytes = fs::read(workshop.dir.path().join("f.o")).unwrap();
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    let ranges: Vec<(&str, u64, u64)> =
+        module.table().iter().map(|it| (it.name, it.start.0, it.end.0)).collect();
+    assert_eq!(ranges, [("f", 4, 12), ("g", 12, 16)]);
+}
+
 #[test]
 fn an_indirect_function_is_a_function_and_a_strong_global_name_wins() {
     let workshop = Workshop::new();
