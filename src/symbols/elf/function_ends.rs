@@ -39,9 +39,6 @@ impl<'data> FunctionEnds<'data> {
     pub(super) fn of<E: FileHeader<Endian = Endianness>>(file: &File<'data, E>) -> Option<Self> {
         let (_, section) = file.section(".eh_frame")?;
         let (bytes, frames_at) = (file.section_bytes(section), section.sh_addr(file.endian).into());
-        if bytes.is_empty() {
-            return None;
-        }
         let endian = match file.endian {
             Endianness::Little => RunTimeEndian::Little,
             Endianness::Big => RunTimeEndian::Big,
@@ -52,8 +49,12 @@ impl<'data> FunctionEnds<'data> {
         if let Some((_, text)) = file.section(".text") {
             bases = bases.set_text(text.sh_addr(file.endian).into());
         }
-        let starts = sorted_table(file).unwrap_or_else(|| Starts::Read(read(&frames, &bases)));
-        Some(Self { frames, frames_at, bases, starts })
+        // The table may be there without what it points to: it says at least where functions start.
+        let starts = sorted_table(file).or_else(|| {
+            let ranges = read(&frames, &bases);
+            (!ranges.is_empty()).then_some(Starts::Read(ranges))
+        });
+        Some(Self { frames, frames_at, bases, starts: starts? })
     }
 
     /// Where the code at `start` ends at the latest: with the function that holds it, or before the
