@@ -244,19 +244,19 @@ fn parse<E: FileHeader<Endian = Endianness>>(
         }
         None => {
             let tables = [elf::SHT_SYMTAB, elf::SHT_DYNSYM].map(|it| file.symbols(it));
-            bounds.is_partial = tables[0].is_none();
-            for table in tables.iter().flatten() {
-                file.add_symbols(table, &bounds, &mut builder);
-            }
-            let mini = match file.symbols(elf::SHT_SYMTAB) {
+            let mini = match tables[0] {
                 Some(_) => None,
                 None => sections::mini_debug_info(&file),
             };
             let mini = mini.as_deref().and_then(|it| File::<E>::parse(it).ok());
-            if let Some((mini, table)) =
-                mini.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?)))
-            {
-                mini.add_symbols(&table, &mut builder);
+            let mini = mini.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?)));
+            bounds.is_partial = tables[0].is_none() && mini.is_none();
+            for table in tables.iter().flatten() {
+                file.add_symbols(table, &bounds, &mut builder);
+            }
+            if let Some((mini, table)) = mini {
+                bounds.shift = file.text_start().wrapping_sub(mini.text_start());
+                mini.add_symbols(&table, &bounds, &mut builder);
             }
         }
     }
