@@ -43,6 +43,7 @@ use super::message;
 use super::message::Failure;
 use super::naming;
 use super::script::stdout;
+use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
 use super::symbol_options::SymbolOptions;
 
@@ -161,7 +162,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
     let cannot = |error| input::cannot_read(&args.input, &error);
-    let index = Index::new(&recording, &file, &Wanted::default()).map_err(cannot)?;
+    let dumps = DumpsOnDisk::new(&args.symbols_from);
+    let index = Index::with_dumps(&recording, &file, &Wanted::default(), &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);

@@ -29,6 +29,7 @@ use super::input;
 use super::input::Input;
 use super::message::Failure;
 use super::naming;
+use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
 use super::symbol_options::SymbolOptions;
 
@@ -105,7 +106,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
     let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
-    let index = Index::new(&recording, &file, &wanted).map_err(cannot)?;
+    let dumps = DumpsOnDisk::new(&args.symbols_from);
+    let index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let options = options(args, &file, &recording, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)

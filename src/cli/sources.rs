@@ -12,6 +12,7 @@ use crate::host::files::modified;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
 use crate::replay::Index;
+use crate::replay::JitDumps;
 use crate::replay::LocalKernel;
 use crate::replay::Sources;
 use crate::replay::Width;
@@ -19,10 +20,12 @@ use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Files;
+use crate::symbols::JitDump;
 use crate::symbols::Kallsyms;
 use crate::symbols::ModuleFile;
 use crate::symbols::PerfMap;
 use crate::symbols::Places;
+use crate::symbols::Symfs;
 use crate::symbols::build_id_from_notes;
 use crate::symbols::is_at_its_path;
 use crate::units::BuildId;
@@ -121,6 +124,55 @@ impl ThisMachine {
     }
 }
 
+/// Dumps of code on this machine's disk.
+#[derive(Clone, Debug)]
+pub(super) struct DumpsOnDisk {
+    symfs: Option<Symfs>,
+}
+
+impl DumpsOnDisk {
+    /// Where `options` say that files are.
+    pub(super) fn new(options: &SymbolOptions) -> Self {
+        Self { symfs: options.symfs() }
+    }
+}
+
+impl JitDumps for DumpsOnDisk {
+    fn jitdump(&self, file: &ModuleFile) -> Option<JitDump> {
+        let path = match &self.symfs {
+            Some(symfs) => symfs.path_of(&file.path),
+            None => file.path.clone(),
+        };
+        is_trusted(&path)?;
+        let opened = Disk.open(&path).ok()?;
+        // Another run of the program may have made another one; below a directory of another machine's
+        // files inodes say nothing.
+        if let (Some(recorded), Some(own), None) = (file.inode, opened.status.inode, &self.symfs) {
+            let is_device = opened.status.is_device_unsure
+                || (recorded.maj, recorded.min) == (own.maj, own.min);
+            let is_generation = [recorded.generation, own.generation].contains(&0)
+                || recorded.generation == own.generation;
+            if recorded.ino != own.ino || !is_device || !is_generation {
+                tracing::debug!(path = %path.display(), "another dump than the recorded one");
+                return None;
+            }
+        }
+        let dump = JitDump::parse(&opened.bytes);
+        dump.inspect_err(|error| tracing::debug!(path = %path.display(), %error, "no code")).ok()
+    }
+}
+
+/// Whether what others may have written to `path` is believed: only what is root's or that of whoever
+/// reads is.
+fn is_trusted(path: &Path) -> Option<()> {
+    let owner = std::fs::metadata(path).ok()?.uid();
+    let is_ours = owner == 0 || owner == nix::unistd::geteuid().as_raw();
+    if !is_ours {
+        tracing::debug!(path = %path.display(), owner, "not ours, and not used");
+    }
+    is_ours.then_some(())
+}
+
 impl Sources for ThisMachine {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
         ElfModule::load(&Disk, file, &self.places)
@@ -145,12 +197,7 @@ impl Sources for ThisMachine {
     fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
         let path = format!("/tmp/perf-{pid}.map");
         let path = Path::new(&path);
-        // Anybody may write to /tmp: only who reads, or root, is believed.
-        let owner = std::fs::metadata(path).ok()?.uid();
-        if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
-            tracing::debug!(path = %path.display(), owner, "not ours, and not used");
-            return None;
-        }
+        is_trusted(path)?;
         let bytes = Disk.open(path).ok()?.bytes;
         let map = PerfMap::parse(&bytes);
         if map.n_bad_lines != 0 {

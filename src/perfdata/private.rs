@@ -87,6 +87,8 @@ pub enum Message {
     Values(ObjectValues),
     /// A file that nobody could find when the recording is read.
     File(SavedFile),
+    /// Moments on the recording's clock and on another one.
+    Clocks(Clocks),
     /// A kind that this version does not know.
     Unknown {
         /// Its number.
@@ -261,6 +263,24 @@ pub struct KernelFunction {
     pub module: Option<String>,
 }
 
+/// Moments on two clocks, by which times of one become times of the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clocks {
+    /// One after the other.
+    pub readings: Vec<ClockReading>,
+}
+
+/// One moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockReading {
+    /// On the recording's clock, in nanoseconds.
+    pub recorded_ns: u64,
+    /// On `CLOCK_MONOTONIC`, in nanoseconds.
+    pub monotonic_ns: u64,
+}
+
 impl Message {
     fn kind(&self) -> u16 {
         match self {
@@ -273,6 +293,7 @@ impl Message {
             Self::Object(_) => 7,
             Self::Values(_) => 8,
             Self::File(_) => 9,
+            Self::Clocks(_) => 10,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -288,6 +309,7 @@ impl Message {
             Self::Symbols(it) => json(it),
             Self::Object(it) => json(it),
             Self::Values(it) => json(it),
+            Self::Clocks(it) => json(it),
         }
     }
 
@@ -345,6 +367,7 @@ impl Message {
             6 => Self::Symbols(from_json(&payload, at)?),
             7 => Self::Object(from_json(&payload, at)?),
             8 => Self::Values(from_json(&payload, at)?),
+            10 => Self::Clocks(from_json(&payload, at)?),
             9 => Self::File(SavedFile::decode(&mut Cursor::new(&payload, at, endian))?),
             kind => Self::Unknown { kind, payload },
         })
@@ -373,13 +396,14 @@ pub fn kind_name(kind: u16) -> &'static str {
         7 => "object",
         8 => "values",
         9 => "file",
+        10 => "clocks",
         _ => "unknown",
     }
 }
 
 /// Whether the payload of a kind of message is JSON.
 pub fn is_json(kind: u16) -> bool {
-    (2..=8).contains(&kind)
+    (2..=8).contains(&kind) || kind == 10
 }
 
 /// The JSON before the bytes of a message that has both, of its first part; `None` if it has none.
@@ -575,6 +599,8 @@ mod tests {
         check(&Message::Symbols(KernelSymbols { symbols: vec![function] }), 1);
         let inodes = vec![Inode { ino: u64::MAX, ..Inode::default() }];
         let facts = FileFacts { path: "/a \"b\"".to_owned(), inodes, ..FileFacts::default() };
+        let readings = vec![ClockReading { recorded_ns: 1, monotonic_ns: u64::MAX }];
+        check(&Message::Clocks(Clocks { readings }), 1);
         check(&Message::File(SavedFile::new(facts, b"content").unwrap()), 1);
         check(&Message::Unknown { kind: 900, payload: vec![1, 2, 3] }, 1);
         check(&Message::Unknown { kind: 900, payload: Vec::new() }, 1);

@@ -43,8 +43,9 @@ enum Place {
         start: u64,
         end: u64,
     },
-    /// A function by its name, inlined into the one that begins at an address.
-    Inlined(u32, u64),
+    /// A function by its name, where others may begin at the same address: one that was inlined there,
+    /// or that a process made there at some time.
+    Named(u32, u64),
     Addr(u64),
 }
 
@@ -62,10 +63,10 @@ impl Sites {
             let (dso, place) = match symbol {
                 _ if !by_symbol => (by_name, Place::Any),
                 Some(symbol) if is_own_module(symbol, resolved) => (name, Place::Module),
-                Some(symbol) if symbol.is_inlined => {
+                Some(symbol) if symbol.is_inlined || is_self_made(symbol, resolved) => {
                     let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
                     let function = *functions.entry(&symbol.name).or_insert(next);
-                    (name, Place::Inlined(function, symbol.start.0))
+                    (name, Place::Named(function, symbol.start.0))
                 }
                 Some(symbol) if matches!(location.owner, Some(Owner::Ksymbol(_))) => {
                     let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
@@ -111,6 +112,11 @@ impl Sites {
 /// same one.
 fn is_own_module(symbol: &Symbol, resolved: &Resolved) -> bool {
     resolved.dsos[symbol.dso.0 as usize].short_name == symbol.name
+}
+
+/// Whether a process made the code of `symbol` itself, and may have made other code there later.
+fn is_self_made(symbol: &Symbol, resolved: &Resolved) -> bool {
+    resolved.dsos[symbol.dso.0 as usize].short_name.starts_with("[JIT] ")
 }
 
 /// For each module a number that modules of the same short name share.

@@ -94,8 +94,14 @@ impl Samples {
     /// A timeline whose mapping 0 is of some file.
     pub(crate) fn timeline() -> Timeline {
         let file = FileId(0);
-        let mapping =
-            Mapping { file, bias: 0, jit_pid: Pid(0), is_kernel: false, is_executable: true };
+        let mapping = Mapping {
+            file,
+            bias: 0,
+            jit_pid: Pid(0),
+            jit_code: None,
+            is_kernel: false,
+            is_executable: true,
+        };
         let map = Fact::Map { pid: Some(Pid(1)), start: 0, end: 1 << 20, mapping };
         Timeline::new(vec![(Moment::START, map)], Vec::new())
     }

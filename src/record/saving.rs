@@ -27,6 +27,8 @@ use object::read::ReadCache;
 use crate::host::mapped;
 use crate::host::mapped::Sight;
 use crate::host::note;
+use crate::perfdata::private::ClockReading;
+use crate::perfdata::private::Clocks;
 use crate::perfdata::private::FileFacts;
 use crate::perfdata::private::Inode;
 use crate::perfdata::private::Message;
@@ -38,6 +40,7 @@ use crate::symbols::skeleton;
 use crate::units::BuildId;
 use crate::units::Pid;
 
+use super::clock;
 use super::mapped::Listener;
 use super::mapped::Mapped;
 use super::mapped::Met;
@@ -196,6 +199,8 @@ struct Saver {
     /// Where each is in `saved`.
     by_build_id: HashMap<BuildId, usize>,
     n_bytes: usize,
+    /// The clocks at the start.
+    readings: Vec<ClockReading>,
     gaps: FileGaps,
 }
 
@@ -209,6 +214,7 @@ impl Default for Saver {
             saved: Vec::new(),
             by_build_id: HashMap::new(),
             n_bytes: 0,
+            readings: Vec::new(),
             gaps: FileGaps::default(),
         }
     }
@@ -220,6 +226,7 @@ impl Saver {
         if let Err(errno) = SigSet::all().thread_block() {
             tracing::debug!(%errno, "save files");
         }
+        self.readings.extend(clock::moment());
         let mut next_look = Instant::now() + TICK;
         loop {
             match turns.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
@@ -352,7 +359,13 @@ impl Saver {
             fits
         });
         tracing::debug!(n_files = all.len(), n_held = self.held.len(), ?gaps, "saved");
-        Outcome { messages: all.into_iter().map(Message::File).collect(), gaps }
+        let mut messages: Vec<Message> = all.into_iter().map(Message::File).collect();
+        if !self.dumps.is_empty() {
+            // Times in there are of a clock that is not the recording's.
+            let readings = self.readings.iter().copied().chain(clock::moment()).collect();
+            messages.push(Message::Clocks(Clocks { readings }));
+        }
+        Outcome { messages, gaps }
     }
 }
 

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 
+use crate::perfdata::AttrFlags;
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BuildIdEntry;
 use crate::perfdata::Cursor;
@@ -21,6 +22,7 @@ use crate::perfdata::feature::FeatureId;
 use crate::perfdata::misc;
 use crate::perfdata::private::Assembler;
 use crate::symbols::Inode;
+use crate::symbols::JitCode;
 use crate::symbols::Mapper;
 use crate::units::Addr;
 use crate::units::BuildId;
@@ -31,6 +33,10 @@ use crate::units::Pid;
 use super::Anomalies;
 use super::Error;
 use super::Recording;
+use super::jit::Adding;
+use super::jit::Clock;
+use super::jit::JitDumps;
+use super::jit::NoDumps;
 use super::programs::Notes;
 use super::readings;
 use super::readings::Readings;
@@ -98,6 +104,8 @@ pub struct Index {
     pub files: Vec<MappedFile>,
     /// Some of the processes that mapped each of them.
     pub mappers: Vec<Vec<Mapper>>,
+    /// Code that processes made themselves and told of with times.
+    pub jit_codes: Vec<JitCode>,
     /// The build ids that stand in records or a section of their own, by path.
     pub build_ids: FxHashMap<Vec<u8>, BuildId>,
     /// Where the kernel's text begins, as recorded, and the file it is.
@@ -142,6 +150,20 @@ impl Index {
     /// [`Error::Decode`] for a record from which there is no way on, and for input that cannot be
     /// read.
     pub fn new(recording: &Recording, input: &dyn ReadAt, wanted: &Wanted) -> Result<Self, Error> {
+        Self::with_dumps(recording, input, wanted, &NoDumps)
+    }
+
+    /// Goes over `recording`, as [`Index::new`], with what processes told of their own code in `dumps`.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Index::new`].
+    pub fn with_dumps(
+        recording: &Recording,
+        input: &dyn ReadAt,
+        wanted: &Wanted,
+        dumps: &dyn JitDumps,
+    ) -> Result<Self, Error> {
         let n_events = recording.events.len();
         let mut pass = Pass {
             recording,
@@ -171,6 +193,7 @@ impl Index {
                 comms: Vec::new(),
                 files: Vec::new(),
                 mappers: Vec::new(),
+                jit_codes: Vec::new(),
                 build_ids: FxHashMap::default(),
                 kernel: None,
                 release: None,
@@ -187,7 +210,7 @@ impl Index {
             pass.index.release = Some(release.as_bytes().to_vec());
         }
         pass.run(input)?;
-        Ok(pass.finish())
+        Ok(pass.finish(dumps))
     }
 }
 
@@ -503,6 +526,7 @@ impl Pass<'_> {
         let mapping = Mapping {
             file,
             bias: if is_identity { 0 } else { start.0.wrapping_sub(pgoff) },
+            jit_code: None,
             jit_pid: if (is_anonymous || is_fileless(&path)) && is_executable {
                 pid
             } else {
@@ -579,8 +603,16 @@ impl Pass<'_> {
         self.index.build_ids.retain(|path, _| !self.ambiguous.contains(path));
     }
 
-    fn finish(mut self) -> Index {
+    fn finish(mut self, dumps: &dyn JitDumps) -> Index {
         self.facts.sort_by_key(|(moment, _)| *moment);
+        let clockids = self.recording.events.iter().map(|it| it.attr);
+        let clockid = clockids
+            .map(|it| it.flags.contains(AttrFlags::USE_CLOCKID).then_some(it.clockid))
+            .next();
+        let (facts, files) = (&mut self.facts, &*self.index.files);
+        let messages = self.index.bpf.messages();
+        let clock = Clock::new(clockid.flatten(), messages);
+        self.index.jit_codes = Adding { facts, files, messages, dumps, clock }.add();
         self.forget_ambiguous();
         self.index.anomalies.undecodable += self.private.n_incomplete();
         if !self.index.bpf.is_empty() {

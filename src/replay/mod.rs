@@ -18,6 +18,7 @@
 mod anomalies;
 mod codes;
 mod index;
+mod jit;
 mod lines;
 mod names;
 pub mod programs;
@@ -39,6 +40,7 @@ pub use codes::NoCode;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
+pub use jit::JitDumps;
 pub use lines::Inlined;
 pub use lines::Lines;
 pub use names::Demangling;

@@ -328,10 +328,25 @@ impl<'a> Names<'a> {
                 let mapping = self.index.timeline.mapping(idx);
                 let module = &self.modules[self.module_of[idx as usize] as usize];
                 let addr = Addr(ip.0.wrapping_sub(mapping.bias));
-                let symbol = self.symbol(module, ip, addr);
+                let symbol = match mapping.jit_code {
+                    Some(code) => self.jit_symbol(code, ip),
+                    None => self.symbol(module, ip, addr),
+                };
                 Name { dso: Some(&module.dso), addr, symbol }
             }
         }
+    }
+
+    /// What a dump of code calls the code with this number, which covers `ip`.
+    fn jit_symbol(&self, code: u32, ip: Addr) -> Option<SymbolName<'_>> {
+        let code = self.index.jit_codes.get(code as usize)?;
+        Some(SymbolName {
+            raw: &code.name,
+            is_mangled: self.demangling.user,
+            start: code.start,
+            end: code.end,
+            offset: ip.0.wrapping_sub(code.start.0),
+        })
     }
 
     /// The kernel's map ends with its text, but code stands behind it too, that of the start-up.
@@ -840,8 +855,14 @@ mod tests {
         ];
         let map = |file, start, len| {
             let file = FileId(file);
-            let mapping =
-                Mapping { file, bias: 0, jit_pid: Pid(0), is_kernel: true, is_executable: true };
+            let mapping = Mapping {
+                file,
+                bias: 0,
+                jit_pid: Pid(0),
+                jit_code: None,
+                is_kernel: true,
+                is_executable: true,
+            };
             (Moment::START, Fact::Map { pid: None, start, end: start + len, mapping })
         };
         let index = Index {
@@ -854,6 +875,7 @@ mod tests {
             comms: Vec::new(),
             files,
             mappers: Vec::new(),
+            jit_codes: Vec::new(),
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),

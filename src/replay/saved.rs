@@ -105,6 +105,10 @@ impl Sources for WithSaved<'_> {
         }
     }
 
+    fn is_called_deleted(&self, file: &ModuleFile) -> bool {
+        self.machine.is_called_deleted(file)
+    }
+
     fn vdso(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfModule> {
         self.machine.vdso(width, build_id)
     }

@@ -3,9 +3,14 @@
 //! In come facts in the order of time, out comes an immutable index that any number of threads
 //! may ask, in any order: nothing here depends on which samples were looked at before.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
 use rustc_hash::FxHashMap;
 
 use crate::symbols::Inode;
+use crate::symbols::ModuleFile;
 use crate::units::BuildId;
 use crate::units::Pid;
 use crate::units::ProgId;
@@ -43,6 +48,15 @@ pub struct MappedFile {
     pub inode: Option<Inode>,
 }
 
+impl MappedFile {
+    /// What to look for it by, if it is not known who mapped it.
+    pub(super) fn to_find(&self) -> ModuleFile {
+        let path = PathBuf::from(OsString::from_vec(self.path.clone()));
+        let (build_id, inode) = (self.build_id, self.inode);
+        ModuleFile { path, build_id, inode, mappers: Vec::new() }
+    }
+}
+
 /// What a mapping maps: all mappings of the same file at the same distance are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mapping {
@@ -52,6 +66,9 @@ pub struct Mapping {
     pub bias: u64,
     /// The process whose private code this is, for mappings of no file; 0 else.
     pub jit_pid: Pid,
+    /// The code that it is, by its number in [`Index::jit_codes`](super::Index::jit_codes), where a dump
+    /// tells of it.
+    pub jit_code: Option<u32>,
     /// Whether it belongs to the kernel.
     pub is_kernel: bool,
     /// Whether code may run there.
@@ -81,6 +98,17 @@ pub enum Fact {
         /// One past the last address.
         end: u64,
         /// What it maps.
+        mapping: Mapping,
+    },
+    /// A process made code in its memory, or no code is there any more.
+    Code {
+        /// The process.
+        pid: Pid,
+        /// The first address.
+        start: u64,
+        /// One past the last address.
+        end: u64,
+        /// The code, or the memory without it.
         mapping: Mapping,
     },
     /// A thread has a name.
@@ -367,6 +395,18 @@ impl<'a> Builder<'a> {
             }
             Fact::Map { pid: Some(pid), start, end, mapping } => {
                 let owner = self.mapping_id(mapping);
+                let space = self.space_of(pid) as usize;
+                let rests = if mapping.jit_pid == Pid(0) {
+                    vec![(start, end)]
+                } else {
+                    self.without_code(space, start, end)
+                };
+                for (start, end) in rests {
+                    self.spaces[space].own.cover(start, end, now, owner);
+                }
+            }
+            Fact::Code { pid, start, end, mapping } => {
+                let owner = self.mapping_id(mapping);
                 let space = self.space_of(pid);
                 self.spaces[space as usize].own.cover(start, end, now, owner);
             }
@@ -409,6 +449,21 @@ impl<'a> Builder<'a> {
                 self.untold.unload(id, now, &mut self.kernel_symbols, &self.ksymbols);
             }
         }
+    }
+
+    /// What is left of a range of memory beside the code in it, which may be told of before the kernel
+    /// tells that code may run there.
+    fn without_code(&self, space: usize, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut rests = Vec::new();
+        let mut from = start;
+        let live = self.spaces[space].own.live_in(start, end);
+        for code in live.filter(|it| self.mappings[it.owner as usize].jit_code.is_some()) {
+            rests.push((from, code.start.min(end)));
+            from = from.max(code.end);
+        }
+        rests.push((from, end));
+        rests.retain(|(start, end)| start < end);
+        rests
     }
 
     fn mapping_id(&mut self, mapping: Mapping) -> u32 {
@@ -540,6 +595,7 @@ mod tests {
             file: FileId(file),
             bias: start,
             jit_pid: Pid(0),
+            jit_code: None,
             is_kernel: false,
             is_executable: true,
         };

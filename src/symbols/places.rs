@@ -27,6 +27,13 @@ pub struct Symfs {
     pub layout: Layout,
 }
 
+impl Symfs {
+    /// Where the file is that was at `path`.
+    pub fn path_of(&self, path: &Path) -> PathBuf {
+        Root::Symfs(self.clone()).at(path)
+    }
+}
+
 /// How the files of another machine lie in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {

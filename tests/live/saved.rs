@@ -277,6 +277,84 @@ fn what_a_jit_compiler_in_a_container_wrote_is_saved() {
     assert_eq!(n_saved(dir, "perf-map"), 1);
 }
 
+/// A toy that makes one function after the other at one place, tells of both in `jit-OWN.dump`, and
+/// runs each.
+const DUMPING: &str = "#define _GNU_SOURCE
+    #include <fcntl.h>
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <time.h>
+    #include <unistd.h>
+    static uint64_t now(void)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec * 1000000000ull + t.tv_nsec;
+    }
+    struct head { uint32_t magic, version, size, mach, pad, pid; uint64_t time, flags; };
+    struct load { uint32_t id, size; uint64_t time; uint32_t pid, tid; uint64_t vma, at, len, index; };
+    int main(void)
+    {
+        /* mov $N,%ecx; dec %ecx; jnz -4; ret */
+        unsigned char code[] = {0xb9, 0, 0, 0, 0x10, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+        char path[64];
+        sprintf(path, \"./jit-%d.dump\", getpid());
+        int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+        struct head head = {0x4a695444, 1, sizeof head, 62, 0, getpid(), now(), 0};
+        write(fd, &head, sizeof head);
+        mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        char *at = mmap(0, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        const char *names[] = {\"made_first(int)\", \"made_second(int)\", \"\"};
+        for (int i = 0; i < 2; i++) {
+            mprotect(at, 8192, PROT_READ | PROT_WRITE);
+            memcpy(at, code, sizeof code);
+            struct load load = {0, sizeof load + strlen(names[i]) + 1 + sizeof code, now(),
+                getpid(), getpid(), (uint64_t)at, (uint64_t)at, sizeof code, i};
+            write(fd, &load, sizeof load);
+            write(fd, names[i], strlen(names[i]) + 1);
+            write(fd, code, sizeof code);
+            mprotect(at, 8192, PROT_READ | PROT_EXEC);
+            ((void (*)(void))at)();
+        }
+        return 0;
+    }";
+
+#[test]
+fn code_of_a_dump_has_the_name_that_it_had_when_it_ran() {
+    if !may_run(&[Need::Root]) || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "guest", DUMPING, &[]);
+    let named = || {
+        let rows = rows(dir);
+        let share = |name: &str| {
+            let row = rows.iter().find(|it| it.ends_with(name));
+            let share = row.and_then(|it| it.split_once('%')).map(|it| it.0.parse::<f64>());
+            share.map(Result::unwrap).unwrap_or_default()
+        };
+        ((share("made_first(int)"), share("made_second(int)")), rows)
+    };
+    for clock in [&[][..], &["-k", "mono"]] {
+        stdout_of(&mut record(dir, &[clock, &["--", "./guest"]].concat()));
+        let ((first, second), rows) = named();
+        assert!(30.0 < first && 30.0 < second && (first - second).abs() < 15.0, "{rows:#?}");
+        assert_eq!(n_saved(dir, ".dump"), 0);
+    }
+    // Without a clock to compare by neither name is sure, as they share their addresses.
+    stdout_of(&mut record(dir, &["-k", "boottime", "--", "./guest"]));
+    assert_eq!(named().0, (0.0, 0.0));
+    // In a container, which is gone with its files.
+    let inside = format!("cd {} && exec ./program", dir.join("inner").display());
+    stdout_of(record(dir, &["--"]).args(container(dir, &inside)));
+    let ((first, second), rows) = named();
+    assert!(30.0 < first && 30.0 < second, "{rows:#?}");
+    assert_eq!(n_saved(dir, ".dump"), 1);
+}
+
 #[test]
 fn code_that_was_moved_to_memory_without_a_file_gets_no_name() {
     if !may_run(&[Need::Root]) {

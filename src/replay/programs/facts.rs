@@ -139,6 +139,7 @@ impl<'a> Join<'a> {
                 | Message::Object(_)
                 | Message::Values(_)
                 | Message::File(_)
+                | Message::Clocks(_)
                 | Message::Feature(_)
                 | Message::Unknown { .. } => {}
             }
