@@ -260,9 +260,12 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use super::super::timeline::Owner;
+    use super::super::timeline::Timeline;
     use super::*;
     use crate::perfdata::private::Clocks;
     use crate::symbols::Inode;
+    use crate::units::Addr;
 
     fn map(position: u64, (start, end): (u64, u64), file: u32, pid: i32) -> (Moment, Fact) {
         let mapping = Mapping {
@@ -298,6 +301,77 @@ mod tests {
         keep_clear(&mut facts, &files(), &BTreeSet::from([Pid(7)]));
         let kept: Vec<u64> = facts.iter().map(|it| it.0.position).collect();
         assert_eq!(kept, [1, 2, 4, 5, 7, 8]);
+    }
+
+    /// One dump for whoever asks.
+    struct Dump(JitDump);
+
+    impl JitDumps for Dump {
+        fn jitdump(&self, file: &ModuleFile) -> Option<JitDump> {
+            assert_eq!(file.path, std::path::Path::new("/tmp/jit-7.dump"));
+            Some(self.0.clone())
+        }
+    }
+
+    /// What is at `addr` in process 7 at each of `times`, in a recording on `clock`.
+    #[track_caller]
+    fn check(clock: Clock, addr: u64, times: &[(u64, &str)]) {
+        let code = |time, start, end, name: &str| JitCode {
+            time: Nanos(time),
+            start: Addr(start),
+            end: Addr(end),
+            name: name.to_owned(),
+        };
+        let codes = vec![
+            // Before the kernel tells that code may run there.
+            code(15, 0x1000, 0x1100, "first"),
+            code(30, 0x1080, 0x1200, "second"),
+            code(35, 0x1800, 0x1900, "alone"),
+            code(50, 0x1080, 0x1200, ""),
+        ];
+        let dump = Dump(JitDump { codes, is_monotonic: true, n_bad: 0 });
+        let mut facts = vec![
+            map(10, (0x9000, 0xa000), 2, 7),
+            map(20, (0x1000, 0x2000), 0, 7),
+            map(40, (0x1000, 0x2000), 0, 7),
+            map(60, (0x1000, 0x2000), 1, 7),
+        ];
+        let files = files();
+        let adding =
+            Adding { facts: &mut facts, files: &files, messages: &[], dumps: &dump, clock };
+        let codes = adding.add();
+        let timeline = Timeline::new(facts, Vec::new());
+        for (time, want) in times {
+            let moment = Moment { time: Nanos(*time), position: 1 };
+            let process = timeline.process(Pid(7), moment);
+            let owner = timeline.user(&process, addr, moment);
+            let Some(Owner::Mapping(idx)) = owner else { panic!("{addr:#x} at {time}") };
+            let mapping = timeline.mapping(idx);
+            let name = match mapping.jit_code {
+                Some(code) => &*codes[code as usize].name,
+                None if mapping.jit_pid == Pid(7) => "memory",
+                None => "file",
+            };
+            assert_eq!(name, *want, "{addr:#x} at {time}");
+        }
+    }
+
+    #[test]
+    fn code_has_its_place_until_other_code_or_a_file_takes_it() {
+        let shared = [(16, "first"), (25, "first"), (31, "second"), (45, "second"), (51, "memory")];
+        check(Clock::Same, 0x1090, &shared);
+        check(Clock::Same, 0x1090, &[(61, "file"), (70, "file")]);
+        check(Clock::Same, 0x1010, &[(25, "first"), (55, "first"), (65, "file")]);
+        check(Clock::Same, 0x1300, &[(25, "memory"), (45, "memory")]);
+        let later = vec![ClockReading { recorded_ns: 5, monotonic_ns: 0 }];
+        check(Clock::Read(later), 0x1090, &[(31, "first"), (36, "second")]);
+    }
+
+    #[test]
+    fn without_a_clock_code_that_shares_addresses_has_no_name() {
+        check(Clock::Unknown, 0x1090, &[(25, "memory"), (45, "memory")]);
+        check(Clock::Unknown, 0x1010, &[(25, "memory"), (55, "memory")]);
+        check(Clock::Unknown, 0x1810, &[(25, "alone"), (55, "alone"), (65, "file")]);
     }
 
     #[test]
