@@ -113,9 +113,6 @@ fn a_dead_containers_program_has_its_own_names() {
             perf.args(["script", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
             assert!(stdout_of(&mut perf).contains("program"));
         }
-        if options.contains(&"-Wl,--build-id=none") {
-            continue;
-        }
         // Of a recording without it nothing is named, rather than wrongly.
         stdout_of(record(dir, &["-B", "--"]).args(&container));
         assert_eq!(n_saved(dir, &own), 0);
