@@ -287,7 +287,9 @@ impl Space for TaskSpace<'_, '_, '_> {
             let code = following(file, file.vaddr(FileOffset(at))?, len);
             (code.len() == len).then_some(code)
         })?;
-        Some((*arch).is_some_and(|it| unwind::ends_with_call(it, code)))
+        // What is kept of a file that is gone has no code.
+        let is_there = code.iter().any(|it| *it != 0);
+        is_there.then(|| (*arch).is_some_and(|it| unwind::ends_with_call(it, code)))
     }
 
     fn frame(&mut self, addr: u64) {

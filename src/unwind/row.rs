@@ -64,8 +64,8 @@ pub(super) enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Expression(pub(super) Box<[u8]>);
 
-/// The most operations of an expression. Those that compilers write have fewer than ten.
-const MAX_OPERATIONS: u32 = 1000;
+/// The most operations of an expression. Those of signal frames and linkage tables have about ten.
+const MAX_OPERATIONS: u32 = 64;
 
 /// Storage of fixed size, so that no expression makes it grow.
 struct Fixed;

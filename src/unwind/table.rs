@@ -35,8 +35,16 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 pub struct Table<'a> {
     arch: Arch,
     bases: BaseAddresses,
-    eh_frame: Option<(EhFrame<Bytes<'a>>, Index<'a>)>,
-    debug_frame: Option<(DebugFrame<Bytes<'a>>, Index<'a>)>,
+    eh_frame: Option<Frames<'a, EhFrame<Bytes<'a>>>>,
+    debug_frame: Option<Frames<'a, DebugFrame<Bytes<'a>>>>,
+}
+
+/// A section with the entries of functions.
+struct Frames<'a, S> {
+    section: S,
+    bytes: &'a [u8],
+    index: Index<'a>,
+    form: Form,
 }
 
 /// Which section an entry is of.
@@ -68,11 +76,20 @@ enum Index<'a> {
 
 /// What a walk through the tables needs; each thread has one of its own.
 #[derive(Debug, Default)]
-pub struct Context(Box<UnwindContext<usize>>);
+pub struct Context {
+    rows: Box<UnwindContext<usize>>,
+    /// How many bytes of programs were run so far.
+    n_bytes: u64,
+}
 
 /// The most bytes of the program of one function. That of the largest function of a libLLVM has a
 /// hundredth of it.
 const MAX_PROGRAM_BYTES: usize = 256 << 10;
+/// The most bytes of programs that are run for all addresses together, some seconds' worth. A million
+/// addresses take a hundredth of it.
+const MAX_BYTES: u64 = 4 << 30;
+/// The most bytes of what many functions' entries have in common. It has some thirty.
+const MAX_COMMON_BYTES: u32 = 4 << 10;
 /// The most bytes of an expression.
 const MAX_EXPRESSION_BYTES: usize = 256;
 
@@ -103,10 +120,9 @@ impl<'a> Table<'a> {
             frames.set_address_size(8);
             frames.set_vendor(vendor);
             let hdr = section(Part::Mapped, ".eh_frame_hdr");
-            let index = hdr
-                .and_then(|hdr| sorted(hdr, it))
-                .unwrap_or_else(|| Index::Own(entries(&frames, &bases)));
-            (frames, index)
+            let index = hdr.and_then(|hdr| sorted(hdr, it));
+            let index = index.unwrap_or_else(|| Index::Own(entries(&frames, it.bytes, &bases)));
+            Frames { section: frames, bytes: it.bytes, index, form: Form::EhFrame }
         });
         let debug_frame = [Part::Debug, Part::Mapped]
             .into_iter()
@@ -115,15 +131,11 @@ impl<'a> Table<'a> {
                 let mut frames = DebugFrame::new(it.bytes, LittleEndian);
                 frames.set_address_size(8);
                 frames.set_vendor(vendor);
-                let index = Index::Own(entries(&frames, &bases));
-                (frames, index)
+                let index = Index::Own(entries(&frames, it.bytes, &bases));
+                Frames { section: frames, bytes: it.bytes, index, form: Form::DebugFrame }
             });
-        (eh_frame.is_some() || debug_frame.is_some()).then_some(Self {
-            arch,
-            bases,
-            eh_frame,
-            debug_frame,
-        })
+        let has_some = eh_frame.is_some() || debug_frame.is_some();
+        has_some.then_some(Self { arch, bases, eh_frame, debug_frame })
     }
 
     /// The machine whose code they tell of.
@@ -136,35 +148,30 @@ impl<'a> Table<'a> {
     /// `None` if they say nothing: then the code keeps to some convention of its own. A table that is
     /// damaged there gives a row that leads nowhere.
     pub fn row(&self, addr: Addr, context: &mut Context) -> Option<Row> {
-        let of_eh_frame = self
-            .eh_frame
-            .as_ref()
-            .and_then(|(frames, index)| self.find(Form::EhFrame, frames, index, addr.0, context));
-        of_eh_frame.or_else(|| {
-            let (frames, index) = self.debug_frame.as_ref()?;
-            self.find(Form::DebugFrame, frames, index, addr.0, context)
-        })
+        let of_eh_frame = self.eh_frame.as_ref().and_then(|it| self.find(it, addr.0, context));
+        of_eh_frame.or_else(|| self.find(self.debug_frame.as_ref()?, addr.0, context))
     }
 
     fn find<S: UnwindSection<Bytes<'a>>>(
         &self,
-        form: Form,
-        frames: &S,
-        index: &Index<'_>,
+        frames: &Frames<'a, S>,
         addr: u64,
         context: &mut Context,
     ) -> Option<Row> {
-        let offset = index.find(addr)?;
+        let offset = frames.index.find(addr)?;
         let entry = frames
-            .fde_from_offset(&self.bases, S::Offset::from(offset), S::cie_from_offset)
+            .section
+            .fde_from_offset(&self.bases, S::Offset::from(offset), |section, bases, offset| {
+                common(section, frames.bytes, bases, offset)
+            })
             .ok()
             .filter(|it| it.contains(addr))?;
         // An augmentation without a length, such as that of signals: gimli takes one to be there, and
         // would read the instructions from a wrong place.
-        if form == Form::DebugFrame && entry.cie().augmentation().is_some() {
+        if frames.form == Form::DebugFrame && entry.cie().augmentation().is_some() {
             return Some(Row::dead_end());
         }
-        Some(self.row_of(frames, &entry, addr, context).unwrap_or_else(Row::dead_end))
+        Some(self.row_of(&frames.section, &entry, addr, context).unwrap_or_else(Row::dead_end))
     }
 
     fn row_of<S: UnwindSection<Bytes<'a>>>(
@@ -175,11 +182,12 @@ impl<'a> Table<'a> {
         context: &mut Context,
     ) -> Option<Row> {
         let cie: &CommonInformationEntry<Bytes<'a>> = entry.cie();
-        if entry.entry_len() > MAX_PROGRAM_BYTES || cie.entry_len() > MAX_PROGRAM_BYTES {
+        if entry.entry_len() > MAX_PROGRAM_BYTES || context.n_bytes > MAX_BYTES {
             return None;
         }
+        context.n_bytes += entry.entry_len() as u64;
         let found =
-            entry.unwind_info_for_address(frames, &self.bases, &mut context.0, addr).ok()?;
+            entry.unwind_info_for_address(frames, &self.bases, &mut context.rows, addr).ok()?;
         let row = self.convert(frames, found)?;
         let return_register = u8::try_from(cie.return_address_register().0).ok()?;
         Some(Row { return_register, is_signal: entry.is_signal_trampoline(), ..row })
@@ -271,8 +279,28 @@ fn sorted<'a>(hdr: Section<'a>, eh_frame: Section<'_>) -> Option<Index<'a>> {
     (n != 0).then_some(Index::Sorted { pairs, base: hdr.addr.0, eh_frame: eh_frame.addr.0 })
 }
 
+/// What the entries of many functions have in common, of a length that makes sense: it is read again and
+/// again.
+fn common<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bytes: &[u8],
+    bases: &BaseAddresses,
+    offset: S::Offset,
+) -> gimli::Result<CommonInformationEntry<Bytes<'a>>> {
+    let at: usize = UnwindOffset::into(offset);
+    let len = bytes.get(at..).and_then(|it| it.first_chunk());
+    if len.is_none_or(|it| u32::from_le_bytes(*it) > MAX_COMMON_BYTES) {
+        return Err(gimli::Error::OffsetOutOfBounds(at as u64));
+    }
+    section.cie_from_offset(bases, offset)
+}
+
 /// First addresses and offsets of all entries, sorted.
-fn entries<'a, S: UnwindSection<Bytes<'a>>>(frames: &S, bases: &BaseAddresses) -> Vec<(u64, u32)> {
+fn entries<'a, S: UnwindSection<Bytes<'a>>>(
+    frames: &S,
+    bytes: &[u8],
+    bases: &BaseAddresses,
+) -> Vec<(u64, u32)> {
     let mut found = Vec::new();
     let mut cie: Option<CommonInformationEntry<Bytes<'a>>> = None;
     let mut walk = frames.entries(bases);
@@ -284,7 +312,7 @@ fn entries<'a, S: UnwindSection<Bytes<'a>>>(frames: &S, bases: &BaseAddresses) -
             if let Some(cie) = cie.as_ref().filter(|it| it.offset() == at) {
                 return Ok(cie.clone());
             }
-            let parsed = frames.cie_from_offset(bases, offset)?;
+            let parsed = common(frames, bytes, bases, offset)?;
             cie = Some(parsed.clone());
             Ok(parsed)
         });
