@@ -26,24 +26,24 @@ pub(super) fn add_symbols<E: FileHeader<Endian = Endianness>>(
     builder: &mut Builder,
 ) {
     let endian = file.endian;
-    let Some(plt) = file.section(".plt").map(|(_, it)| Stubs::new(file, it)) else { return };
-    let Some(plt) = plt else { return };
+    let relocations = Relocations::of_plt(file);
+    let n_relocations = relocations.as_ref().map_or(0, |it| it.entries.len() as u64);
+    let stubs = |name| Stubs::new(file, file.section(name)?.1, n_relocations);
+    let Some(plt) = stubs(".plt") else { return };
     // `.init` before it may end in a symbol without a size.
     builder.cut_at(plt.start);
-    let mut stubs: Vec<(String, u64, u64)> = Vec::new();
+    let mut found: Vec<(String, u64, u64)> = Vec::new();
     let machine = file.header.e_machine(endian);
     let is_x86 = matches!(machine, elf::EM_386 | elf::EM_X86_64);
     if is_x86 {
-        got_stubs(file, &mut stubs);
+        got_stubs(file, &mut found);
     }
-    let sec = file.section(".plt.sec").filter(|_| is_x86).and_then(|it| Stubs::new(file, it.1));
-    let relocations = Relocations::of_plt(file);
-    let n_relocations = relocations.as_ref().map_or(0, |it| it.entries.len() as u64);
+    let sec = stubs(".plt.sec").filter(|_| is_x86);
     // As many entries as relocations: then there is no header that starts the dynamic linker.
     let has_header = sec.is_some() || n_relocations.checked_mul(plt.entry_len) != Some(plt.len);
     if has_header {
         let len = if sec.is_some() { plt.len } else { plt.header_len };
-        stubs.push((".plt".to_owned(), plt.start, len));
+        found.push((".plt".to_owned(), plt.start, len));
     }
     let (mut at, entry_len, end) = match &sec {
         Some(sec) => (sec.start, sec.entry_len, sec.start.saturating_add(sec.len)),
@@ -64,11 +64,11 @@ pub(super) fn add_symbols<E: FileHeader<Endian = Endianness>>(
                 break;
             }
             let name = relocations.name(file, relocation, builder);
-            stubs.push((name.unwrap_or_else(|| format!("offset_{at:#x}@plt")), at, entry_len));
+            found.push((name.unwrap_or_else(|| format!("offset_{at:#x}@plt")), at, entry_len));
             at = at.saturating_add(entry_len);
         }
     }
-    for (name, start, size) in stubs {
+    for (name, start, size) in found {
         let (binding, kind) = (Binding::Global, Kind::Typed);
         builder.push_str(&name, New { start, size, limit: u64::MAX, binding, kind, group: 0 });
     }
@@ -83,18 +83,41 @@ struct Stubs {
 }
 
 impl Stubs {
+    /// The stubs of `section`, `n_relocations` of them at the most; `None` where it has no code.
     fn new<E: FileHeader<Endian = Endianness>>(
         file: &File<'_, E>,
         section: &E::SectionHeader,
+        n_relocations: u64,
     ) -> Option<Self> {
         let endian = file.endian;
+        let flags: u64 = section.sh_flags(endian).into();
+        if flags & u64::from(elf::SHF_EXECINSTR) == 0 {
+            return None;
+        }
         let claimed: u64 = section.sh_entsize(endian).into();
         let align: u64 = section.sh_addralign(endian).into();
+        let len: u64 = section.sh_size(endian).into();
+        let start = section.sh_addr(endian).into();
+        let code = file.section_bytes(section);
+        // Linkers lay them out as they like: what is not told by the size is told by the code.
+        let is_exactly = |header_len: u64, entry_len: u64| {
+            let stubs_len = n_relocations.checked_mul(entry_len);
+            stubs_len.and_then(|it| it.checked_add(header_len)) == Some(len)
+        };
         let (header_len, entry_len) = match file.header.e_machine(endian) {
+            elf::EM_ARM if is_exactly(32, 16) => (32, 16),
+            elf::EM_ARM if is_exactly(20, 16) => (20, 16),
             elf::EM_ARM => (20, 12),
+            // A branch that is guarded (BTI, PAC) takes more than four instructions.
+            elf::EM_AARCH64 if is_guarded(code) => (32, 24),
             elf::EM_AARCH64 | elf::EM_RISCV | elf::EM_LOONGARCH => (32, 16),
             elf::EM_SPARC => (48, 12),
             elf::EM_SPARCV9 => (128, 32),
+            // Stubs that branch without being predicted (`-z retpolineplt`): `call` and `mov` instead of
+            // `push` and `jmp`.
+            elf::EM_386 | elf::EM_X86_64 if code.first() == Some(&0xe8) => (32, 16),
+            elf::EM_X86_64 if code.get(6..9) == Some(&[0x4c, 0x8b, 0x1d]) => (48, 32),
+            elf::EM_386 if is_exactly(48, 32) => (48, 32),
             elf::EM_386 | elf::EM_X86_64 => match (claimed, align) {
                 (8 | 16, _) => (claimed, claimed),
                 (_, 8) => (8, 8),
@@ -102,10 +125,19 @@ impl Stubs {
             },
             _ => (claimed, claimed),
         };
-        let len = section.sh_size(endian).into();
-        let start = section.sh_addr(endian).into();
         (entry_len != 0).then_some(Self { start, len, header_len, entry_len })
     }
+}
+
+/// Whether the first of the stubs of `AArch64`, behind the header, goes on after four instructions: with what
+/// authenticates the address, the branch itself, or padding.
+fn is_guarded(code: &[u8]) -> bool {
+    const AUTIA1716: u32 = 0xd503_219f;
+    const BR_X17: u32 = 0xd61f_0220;
+    const NOP: u32 = 0xd503_201f;
+    let fifth = code.get(32 + 16..).and_then(|it| it.first_chunk::<4>());
+    // Code is little-endian whatever data is.
+    fifth.is_some_and(|it| matches!(u32::from_le_bytes(*it), AUTIA1716 | BR_X17 | NOP))
 }
 
 /// What binds one stub to a symbol.

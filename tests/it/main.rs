@@ -40,6 +40,8 @@ mod sample;
 #[cfg(test)]
 mod swap;
 #[cfg(test)]
+mod truth;
+#[cfg(test)]
 mod unwind;
 #[cfg(test)]
 mod vector;

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use object::Object as _;
+use object::ObjectSection as _;
+
 use super::*;
 use crate::symbols::FileStatus;
 use crate::symbols::Files;
@@ -275,6 +278,51 @@ int main(void) { return rand() + (int)time(0); }";
             module.table().iter().map(|it| it.name).filter(|it| it.contains("plt")).collect();
         for stub in [".plt", "rand@plt", "time@plt", "__cxa_finalize@plt"] {
             assert!(stubs.contains(&stub), "{stub} in {stubs:?}");
+        }
+    }
+}
+
+/// Where `rust-lld` stands for `ld.lld`, as an option of gcc and clang.
+fn lld() -> [String; 2] {
+    let out = Command::new("rustc").args(["--print", "target-libdir"]).output().unwrap();
+    let libraries = PathBuf::from(String::from_utf8(out.stdout).unwrap().trim());
+    let linkers = libraries.parent().unwrap().join("bin/gcc-ld");
+    [format!("-B{}", linkers.display()), "-fuse-ld=lld".to_owned()]
+}
+
+#[test]
+fn stubs_are_named_right_by_whatever_linker_and_for_whatever_machine() {
+    let workshop = Workshop::new();
+    let source = "
+int aaa(void); int bbb(int); int ccc(void); int ddd(void);
+int f(void){ return aaa() + bbb(1) + ccc() + ddd(); }";
+    fs::write(workshop.dir.path().join("source.c"), source).unwrap();
+    let lld = lld();
+    let lld = [lld[0].as_str(), lld[1].as_str()];
+    // The options, where the first stub starts in its section, and how long each is.
+    let layouts: [(&str, &[&str], u64, u64); 8] = [
+        (".plt", &["-Wl,-z,lazy"], 16, 16),
+        (".plt", &["-m32", "-Wl,-z,lazy"], 16, 16),
+        (".plt", &["-Wl,-z,now", "-Wl,-z,retpolineplt"], 32, 16),
+        (".plt", &["-Wl,-z,lazy", "-Wl,-z,retpolineplt"], 48, 32),
+        (".plt", &["--target=aarch64-linux-gnu"], 32, 16),
+        (".plt", &["--target=aarch64-linux-gnu", "-Wl,-z,force-bti"], 32, 24),
+        (".plt", &["--target=aarch64-linux-gnu", "-Wl,-z,pac-plt"], 32, 24),
+        (".plt", &["--target=armv7-linux-gnueabihf"], 32, 16),
+    ];
+    for (section, options, first, each) in layouts {
+        let base = ["-O1", "-shared", "-fPIC", "-nostdlib", "-o", "lib", "source.c"];
+        workshop.run("clang", &[&base[..], &lld, options].concat());
+        let bytes = fs::read(workshop.dir.path().join("lib")).unwrap();
+        let module = ElfModule::parse(&bytes, None).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let start = file.section_by_name(section).unwrap().address();
+        for (n, name) in (0..).zip(["aaa@plt", "bbb@plt", "ccc@plt", "ddd@plt"]) {
+            let at = start + first + n * each;
+            for addr in [at, at + each - 1] {
+                let found = module.find(Addr(addr)).and_then(|it| module.symbol(it));
+                assert_eq!(found.map(|it| (it.name, it.start.0)), Some((name, at)), "{options:?}");
+            }
         }
     }
 }
