@@ -97,7 +97,7 @@ fn path_in_root(pid: Pid, path: &[u8]) -> PathBuf {
 pub struct Sight {
     root: OwnedFd,
     /// As long as somebody holds its mount namespace, what is mounted in it stays so.
-    _namespace: Option<File>,
+    namespace: Option<File>,
     /// The number of the process in its own namespace of processes.
     own_pid: i32,
     user: u32,
@@ -118,12 +118,19 @@ impl Sight {
             .open(format!("/proc/{pid}/root"))
             .ok()?;
         let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
-        Some(Self { root: root.into(), _namespace: namespace, own_pid, user })
+        Some(Self { root: root.into(), namespace, own_pid, user })
     }
 
     /// The path of the file in which the process would have its JIT compiler's symbols.
     pub fn perf_map_path(&self) -> String {
         format!("/tmp/perf-{}.map", self.own_pid)
+    }
+
+    /// Whether it sees other files than we do, as far as that shows.
+    pub fn is_foreign(&self) -> bool {
+        let number = |it: io::Result<fs::Metadata>| it.ok().map(|it| it.ino());
+        let theirs = self.namespace.as_ref().and_then(|it| number(it.metadata()));
+        theirs.is_some() && theirs != number(fs::metadata("/proc/self/ns/mnt"))
     }
 
     /// Opens that file; it is an ordinary one that belongs to root, to us or to the process's user.
@@ -234,6 +241,7 @@ mod tests {
     fn what_a_jit_compiler_wrote_is_an_ordinary_file() {
         let pid = Pid(std::process::id().cast_signed());
         let sight = Sight::of(pid).unwrap();
+        assert!(!sight.is_foreign());
         let path = PathBuf::from(sight.perf_map_path());
         assert!(sight.open_perf_map().is_err());
         mkfifo(&path, Mode::S_IRWXU).unwrap();

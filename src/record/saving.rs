@@ -24,6 +24,7 @@ use nix::sys::eventfd::EventFd as Doorbell;
 use nix::sys::signal::SigSet;
 use object::read::ReadCache;
 
+use crate::host::limits;
 use crate::host::mapped;
 use crate::host::mapped::Sight;
 use crate::host::note;
@@ -52,7 +53,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How many times as long as a look took the next one is put off.
 const REST: u32 = 200;
 
-/// The most files that are held open.
+/// The most files that are held open, and a quarter of those that may be: rings and programs take
+/// some, too.
 const MOST_HELD: usize = 1024;
 
 /// The most bytes of one file in a recording, compressed.
@@ -120,7 +122,9 @@ impl Saving {
     /// Begins to take hold of what those map whom `request` watches; `None` where there can be no thread.
     pub(super) fn start(request: &Request, tables: Tables) -> Option<Self> {
         let (turns, told) = mpsc::channel();
-        let saver = Saver { tables, ..Saver::default() };
+        let may_be = limits::open_files().and_then(|it| usize::try_from(it / 4).ok());
+        let most_held = may_be.map_or(MOST_HELD, |it| it.min(MOST_HELD));
+        let saver = Saver { tables, most_held, ..Saver::default() };
         std::thread::Builder::new()
             .name("save-files".to_owned())
             .spawn(move || saver.run(&told))
@@ -191,6 +195,7 @@ struct Maker {
 #[derive(Debug)]
 struct Saver {
     tables: Tables,
+    most_held: usize,
     held: Vec<Held>,
     makers: BTreeMap<Pid, Maker>,
     /// What a JIT compiler writes while it runs, with the process.
@@ -208,6 +213,7 @@ impl Default for Saver {
     fn default() -> Self {
         Self {
             tables: Tables::Names,
+            most_held: MOST_HELD,
             held: Vec::new(),
             makers: BTreeMap::new(),
             dumps: Vec::new(),
@@ -249,7 +255,10 @@ impl Saver {
     fn take(&mut self, found: Found) {
         match found {
             Found::Maker(pid, sight) => {
-                self.makers.insert(pid, Maker { sight, map: None });
+                // Each takes several files.
+                if self.makers.len() < self.most_held / 4 {
+                    self.makers.insert(pid, Maker { sight, map: None });
+                }
             }
             Found::File(mapped, None) => {
                 let path = mapped.mapping.path;
@@ -267,7 +276,7 @@ impl Saver {
                     self.dumps.push((mapped.pid, held));
                 } else if !held.is_found() {
                     self.save(&held);
-                } else if self.held.len() < MOST_HELD {
+                } else if self.held.len() < self.most_held {
                     self.held.push(held);
                 }
             }
@@ -387,10 +396,15 @@ impl Held {
 }
 
 impl Maker {
-    /// The map as it is, or was before it was deleted.
+    /// The map as it is, or was before it was deleted. In a container one that is not there is none
+    /// later, whatever is at its path for others.
     fn saved(&self, pid: Pid) -> Option<SavedFile> {
         let now = self.sight.open_perf_map().ok();
-        let content = mapped::whole(now.as_ref().or(self.map.as_ref())?).ok()?;
+        let content = match now.as_ref().or(self.map.as_ref()) {
+            Some(map) => mapped::whole(map).ok()?,
+            None if self.sight.is_foreign() => Vec::new(),
+            None => return None,
+        };
         let (what, path) = (FileFacts::PERF_MAP.to_owned(), self.sight.perf_map_path());
         let facts = FileFacts { what, path, pid: pid.0, ..FileFacts::default() };
         SavedFile::new(facts, &content).ok()
@@ -403,4 +417,139 @@ fn is_dump(path: &[u8]) -> bool {
     let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
     let number = name.strip_prefix(b"jit-").and_then(|it| it.strip_suffix(b".dump"));
     number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::host::process::Mapping;
+    use crate::units::Addr;
+
+    /// A copy of this very program, mapped by nobody, as it is found.
+    fn found(path: &Path, inode: u64) -> Found {
+        let mapping = Mapping {
+            start: Addr(0x1000),
+            end: Addr(0x2000),
+            offset: 0,
+            prot: 5,
+            flags: 2,
+            device: (8, 1),
+            inode,
+            path: path.as_os_str().as_bytes().to_vec(),
+        };
+        let mapped = Mapped { pid: Pid(7), mapping, generation: 3 };
+        Found::File(mapped, File::open(path).ok())
+    }
+
+    fn copied(dir: &Path, name: &str, from: &str) -> PathBuf {
+        let path = dir.join(name);
+        fs::copy(from, &path).unwrap();
+        path
+    }
+
+    fn files(outcome: &Outcome) -> Vec<&SavedFile> {
+        let all = outcome.messages.iter();
+        all.filter_map(|it| if let Message::File(file) = it { Some(file) } else { None }).collect()
+    }
+
+    #[test]
+    fn what_is_found_is_left_and_what_goes_is_saved_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|it| copied(dir.path(), it, "/bin/sh"));
+        let mut saver = Saver::default();
+        for (path, inode) in [(&a, 1), (&b, 2), (&c, 3)] {
+            saver.take(found(path, inode));
+        }
+        assert_eq!((files(&saver.tell()).len(), saver.held.len()), (0, 3));
+        fs::remove_file(&a).unwrap();
+        // Another program comes in its place.
+        fs::remove_file(&b).unwrap();
+        copied(dir.path(), "b", "/bin/true");
+        let outcome = saver.tell();
+        let [file] = files(&outcome)[..] else { panic!("{outcome:?}") };
+        assert_eq!(file.facts.path, a.to_str().unwrap());
+        let inode = |ino| Inode { maj: 8, min: 1, ino, generation: 3 };
+        assert_eq!(file.facts.inodes, [inode(1), inode(2)]);
+        assert!(file.facts.build_id().is_some());
+        let own = fs::read("/bin/sh").unwrap();
+        let content = file.content().unwrap();
+        assert_eq!(content, skeleton(&*own, Tables::Names, u64::MAX).unwrap());
+        assert_eq!((saver.held.len(), outcome.gaps), (1, FileGaps::default()));
+        // Each file of a recording in several has it.
+        assert_eq!(files(&saver.tell()).len(), 1);
+    }
+
+    #[test]
+    fn what_was_gone_is_counted_unless_it_is_there_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut saver = Saver::default();
+        saver.take(found(&dir.path().join("none"), 5));
+        assert_eq!(saver.gaps, FileGaps { n_gone: 1, n_too_long: 0 });
+        let there = copied(dir.path(), "there", "/bin/sh");
+        let inode = {
+            use std::os::unix::fs::MetadataExt as _;
+            fs::metadata(&there).unwrap().ino()
+        };
+        let Found::File(mapped, _) = found(&there, inode) else { unreachable!() };
+        saver.take(Found::File(mapped, None));
+        assert_eq!(saver.gaps.n_gone, 1);
+    }
+
+    #[test]
+    fn there_is_room_for_so_much_and_no_more() {
+        let facts = |pid| FileFacts { pid, ..FileFacts::default() };
+        let file = |pid, len| SavedFile { facts: facts(pid), compressed: vec![0; len] };
+        let mut saver = Saver::default();
+        assert_eq!(saver.add(file(1, MOST_OF_FILE + 1)), None);
+        for pid in 0..8 {
+            assert!(saver.add(file(pid, MOST_OF_FILE)).is_some());
+        }
+        assert_eq!(saver.add(file(9, 1)), None);
+        let outcome = saver.tell();
+        assert_eq!((files(&outcome).len(), outcome.gaps.n_too_long), (8, 2));
+    }
+
+    #[test]
+    fn a_dump_is_as_it_was_at_the_end_and_comes_with_the_clocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jit-7.dump");
+        fs::write(&path, "some").unwrap();
+        let mut saver = Saver::default();
+        saver.take(found(&path, 5));
+        let outcome = saver.tell();
+        assert!(files(&outcome).is_empty() && matches!(outcome.messages[..], [Message::Clocks(_)]));
+        fs::write(&path, "some more").unwrap();
+        fs::remove_file(&path).unwrap();
+        let outcome = saver.tell();
+        let [file] = files(&outcome)[..] else { panic!("{outcome:?}") };
+        assert_eq!((&*file.facts.what, file.facts.pid), (FileFacts::JITDUMP, 7));
+        assert_eq!(file.content().unwrap(), b"some more");
+        assert!(is_dump(b"/x/jit-1.dump (deleted)") && !is_dump(b"/x/jit-.dump"));
+    }
+
+    #[test]
+    fn a_map_is_saved_when_its_process_ends() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid(child.id().cast_signed());
+        let sight = Sight::of(pid).unwrap();
+        let path = PathBuf::from(sight.perf_map_path());
+        let mut saver = Saver::default();
+        saver.take(Found::Maker(pid, sight));
+        assert!(files(&saver.tell()).is_empty());
+        fs::write(&path, "7f00 40 work\n").unwrap();
+        saver.look();
+        // Some clear up behind themselves.
+        fs::remove_file(&path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let outcome = saver.tell();
+        assert!(saver.makers.is_empty());
+        let [file] = files(&outcome)[..] else { panic!("{outcome:?}") };
+        assert_eq!(file.content().unwrap(), b"7f00 40 work\n");
+        assert_eq!(file.facts.path, path.to_str().unwrap());
+    }
 }

@@ -134,3 +134,85 @@ impl Sources for WithSaved<'_> {
         self.machine.kernel()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::perfdata::private;
+
+    /// A machine that has nothing.
+    struct Nothing;
+
+    impl Sources for Nothing {
+        fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
+            Err(symbols::Error::EmptyKallsyms)
+        }
+
+        fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
+            None
+        }
+
+        fn elf_code(&self, _: &ModuleFile) -> Result<ElfCode, symbols::Error> {
+            Err(symbols::Error::EmptyKallsyms)
+        }
+
+        fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
+            None
+        }
+
+        fn perf_map(&self, _: Pid) -> Option<PerfMap> {
+            None
+        }
+
+        fn kernel(&self) -> Option<LocalKernel> {
+            None
+        }
+    }
+
+    fn file(what: &str, path: &str, id: Option<&str>, places: &[(u64, u64)]) -> Message {
+        let inode = |&(ino, generation)| private::Inode { maj: 8, min: 1, ino, generation };
+        let facts = FileFacts {
+            what: what.to_owned(),
+            path: path.to_owned(),
+            build_id: id.map(str::to_owned),
+            inodes: places.iter().map(inode).collect(),
+            pid: 7,
+            len: 0,
+        };
+        Message::File(SavedFile::new(facts, path.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_file_is_taken_for_a_mapping_by_its_identity_alone() {
+        let messages = [
+            file("elf", "/a", Some("00ff"), &[(1, 0), (2, 5)]),
+            file("elf", "/b", None, &[(3, 5), (4, 1)]),
+            file("elf", "/b", None, &[(4, 2)]),
+            file("perf-map", "/b", Some("11"), &[(9, 0)]),
+        ];
+        let sources = WithSaved::of(&messages, &Nothing);
+        let found = |path: &str, id: Option<&[u8]>, inode: Option<(u64, u64)>| {
+            let build_id = id.and_then(BuildId::new);
+            let inode = inode.map(|(ino, generation)| Inode { maj: 8, min: 1, ino, generation });
+            let file = ModuleFile { build_id, inode, ..ModuleFile::at(Path::new(path)) };
+            sources.saved(&file).map(|it| String::from_utf8_lossy(&it).into_owned())
+        };
+        let (a, b) = (Some("/a".to_owned()), Some("/b".to_owned()));
+        // Whatever it was called elsewhere.
+        assert_eq!(found("/x", Some(&[0, 0xff]), None), a);
+        assert_eq!(found("/a", Some(&[0, 0xfe]), Some((1, 0))), None);
+        assert_eq!(found("/a", None, None), None);
+        assert_eq!(found("/a", None, Some((1, 9))), a);
+        assert_eq!(found("/a", None, Some((2, 5))), a);
+        assert_eq!(found("/a", None, Some((2, 6))), None);
+        assert_eq!(found("/b", None, Some((3, 0))), b);
+        assert_eq!(found("/c", None, Some((3, 5))), None);
+        // An inode that two files had, and of which nothing says which it was.
+        assert_eq!(found("/b", None, Some((4, 2))), b);
+        assert_eq!(found("/b", None, Some((4, 0))), None);
+        assert_eq!(found("/b", Some(&[0x11]), None), None);
+        assert!(sources.perf_map(Pid(7)).is_some() && sources.perf_map(Pid(8)).is_none());
+    }
+}
