@@ -207,6 +207,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::because("cannot write the code", &error))?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
+        machine.tell_troubles();
         input::tell_ends(&resolved.ends);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));

@@ -97,6 +97,11 @@ pub(super) fn warn(text: &str) {
     say(&format!("warning: {}", one_line(text)));
 }
 
+/// Tells what would help against what a warning said.
+pub(super) fn hint(text: &str) {
+    say(&format!("hint: {}", one_line(text)));
+}
+
 /// Says a line on stderr; if stderr is closed, there is nobody to tell.
 pub(super) fn say(line: &str) {
     writeln!(io::stderr().lock(), "{line}").ok();

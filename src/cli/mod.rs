@@ -13,6 +13,7 @@ mod event_options;
 mod header;
 mod inlining;
 mod input;
+mod lacking;
 mod list;
 mod log;
 mod message;

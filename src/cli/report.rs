@@ -29,6 +29,7 @@ use crate::replay::CodeFiles;
 use crate::replay::Index;
 use crate::replay::Inlined;
 use crate::replay::Lines;
+use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::Wanted;
@@ -40,6 +41,7 @@ use super::bill::warn_of_droppers;
 use super::header;
 use super::inlining;
 use super::input;
+use super::lacking;
 use super::log;
 use super::message;
 use super::message::Failure;
@@ -259,6 +261,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .map_err(cannot_write)?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
+        machine.tell_troubles();
+        lacking::tell(&names, &Nameless::of(&resolved));
         input::tell_ends(&resolved.ends);
         warn_of_droppers(&index);
         if resolved.groups.is_empty() {

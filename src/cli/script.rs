@@ -27,6 +27,7 @@ use super::header;
 use super::inlining;
 use super::input;
 use super::input::Input;
+use super::lacking;
 use super::message::Failure;
 use super::naming;
 use super::sources::DumpsOnDisk;
@@ -120,6 +121,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     })?;
     input::tell(&index.anomalies, told.n_bad_chains);
     input::tell_ends(&told.ends);
+    machine.tell_troubles();
+    lacking::tell(&names, &told.nameless);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::host::files::Disk;
+use crate::host::files::DiskAndServers;
 use crate::host::files::compat_vdso;
 use crate::host::files::modified;
 use crate::host::files::vdso;
@@ -38,6 +39,7 @@ use super::symbol_options::SymbolOptions;
 /// This machine's files, its kernel, and perf's store of files by build id.
 #[derive(Debug)]
 pub(super) struct ThisMachine {
+    files: DiskAndServers,
     places: Places,
     /// The symbols of the recorded kernel, where the recording has them.
     kallsyms: Option<PathBuf>,
@@ -54,6 +56,7 @@ impl ThisMachine {
     pub(super) fn new(input: &Input, index: &Index, options: &SymbolOptions) -> Self {
         let release = index.release.as_ref();
         Self {
+            files: DiskAndServers::from_env(),
             places: Places {
                 symfs: options.symfs(),
                 store: options.store(),
@@ -64,6 +67,11 @@ impl ThisMachine {
             release: release.map(|it| String::from_utf8_lossy(it).into_owned()),
             chosen: None,
         }
+    }
+
+    /// Tells what went wrong with servers of debug information.
+    pub(super) fn tell_troubles(&self) {
+        self.files.take_troubles().iter().for_each(|it| message::warn(it));
     }
 
     /// The same, with the kernel that the user chose, if any.
@@ -175,7 +183,7 @@ fn is_trusted(path: &Path) -> Option<()> {
 
 impl Sources for ThisMachine {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-        ElfModule::load(&Disk, file, &self.places)
+        ElfModule::load(&self.files, file, &self.places)
     }
 
     fn is_called_deleted(&self, file: &ModuleFile) -> bool {
@@ -187,7 +195,7 @@ impl Sources for ThisMachine {
     }
 
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
-        ElfCode::load(&Disk, file, &self.places)
+        ElfCode::load(&self.files, file, &self.places)
     }
 
     fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode> {

@@ -9,12 +9,14 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use nix::sys::statfs::BTRFS_SUPER_MAGIC;
 use nix::sys::statfs::OVERLAYFS_SUPER_MAGIC;
 use nix::sys::statfs::fstatfs;
 
+use crate::symbols::Artifact;
 use crate::symbols::FileStatus;
 use crate::symbols::Files;
 use crate::symbols::Inode;
@@ -23,7 +25,10 @@ use crate::sys::compat_vdso::CompatVdso;
 use crate::sys::map::FileMap;
 use crate::sys::map::generation;
 use crate::sys::map::open_regular;
+use crate::units::BuildId;
 use crate::units::Nanos;
+
+use super::debuginfod::Debuginfod;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,36 @@ impl Files for Disk {
             modified: modified(&metadata),
         };
         Ok(Opened { bytes: FileMap::map(&file)?, status })
+    }
+}
+
+/// The disk of this machine, and the servers of debug information that the environment names.
+#[derive(Clone, Debug)]
+pub struct DiskAndServers {
+    servers: Option<Arc<Debuginfod>>,
+}
+
+impl DiskAndServers {
+    /// The servers of `DEBUGINFOD_URLS`, if there are any.
+    pub fn from_env() -> Self {
+        Self { servers: Debuginfod::from_env().map(Arc::new) }
+    }
+
+    /// What went wrong with servers, each of it once.
+    pub fn take_troubles(&self) -> Vec<String> {
+        self.servers.as_ref().map(|it| it.take_troubles()).unwrap_or_default()
+    }
+}
+
+impl Files for DiskAndServers {
+    type Bytes = FileMap;
+
+    fn open(&self, path: &Path) -> io::Result<Opened<FileMap>> {
+        Disk.open(path)
+    }
+
+    fn fetch(&self, build_id: BuildId, artifact: Artifact) -> Option<PathBuf> {
+        self.servers.as_ref()?.find(build_id, artifact)
     }
 }
 

@@ -5,12 +5,14 @@
 
 pub mod cgroups;
 pub mod cpus;
+pub mod debuginfod;
 pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod limits;
 pub mod mapped;
 pub mod note;
+pub mod packages;
 pub mod pmus;
 pub mod privilege;
 pub mod process;

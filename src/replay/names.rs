@@ -22,6 +22,7 @@ use crate::symbols::ModuleFile;
 use crate::symbols::NativeLine;
 use crate::symbols::PerfMap;
 use crate::symbols::SourceFrame;
+use crate::symbols::Symbols;
 use crate::symbols::demangle;
 use crate::symbols::undeleted;
 use crate::units::Addr;
@@ -31,7 +32,9 @@ use crate::units::Pid;
 
 use super::Frame;
 use super::Index;
+use super::Lacking;
 use super::Lines;
+use super::Nameless;
 use super::Programs;
 use super::resolved::Dso;
 use super::resolved::DsoId;
@@ -153,6 +156,8 @@ struct Module {
     /// no other module.
     undeleted_dso: Option<Dso>,
     table: OnceLock<Table>,
+    /// Why there is none.
+    error: OnceLock<symbols::Error>,
 }
 
 /// What a module is, as far as that decides where its symbols and code come from.
@@ -362,18 +367,19 @@ impl<'a> Names<'a> {
             ModuleKind::KernelModule(name) => self.symbol_of_kernel(ip, Some(name)),
             ModuleKind::Plain => None,
             ModuleKind::Elf(_) | ModuleKind::Vdso { .. } | ModuleKind::Jit { .. } => {
-                let table = module.table.get_or_init(|| self.load(&module.kind));
+                let table = module.table.get_or_init(|| self.load(module));
                 table.symbol(addr, self.demangling)
             }
         }
     }
 
-    fn load(&self, kind: &ModuleKind) -> Table {
-        match kind {
+    fn load(&self, module: &Module) -> Table {
+        match &module.kind {
             ModuleKind::Elf(file) => match self.sources.elf(file) {
                 Ok(module) => Table::Elf(module),
                 Err(error) => {
                     tracing::debug!(path = %file.path.display(), %error, "no symbols");
+                    module.error.get_or_init(|| error);
                     Table::None
                 }
             },
@@ -460,10 +466,32 @@ impl<'a> Names<'a> {
     /// What lies at the link-time address `addr` of the file that the mapping with this number maps.
     pub fn symbol_in(&self, mapping: u32, addr: Addr) -> Option<SymbolName<'_>> {
         let module = &self.modules[self.module_of(mapping) as usize];
-        match module.table.get_or_init(|| self.load(&module.kind)) {
+        match module.table.get_or_init(|| self.load(module)) {
             Table::Elf(table) => elf_symbol(table, addr, self.demangling),
             Table::PerfMap(_) | Table::None => None,
         }
+    }
+
+    /// The files for which `nameless` counts samples since they lack symbols, the most first. An address
+    /// that no function of a file with all its symbols covers is nobody's.
+    pub fn lacking(&self, nameless: &Nameless) -> Vec<Lacking<'_>> {
+        let mut found: Vec<Lacking<'_>> = Vec::new();
+        for (mapping, n_samples) in nameless.by_mapping() {
+            let module = &self.modules[self.module_of(mapping) as usize];
+            let ModuleKind::Elf(file) = &module.kind else { continue };
+            let error = match module.table.get() {
+                Some(Table::Elf(table)) if table.symbols() == Symbols::Full => continue,
+                Some(Table::Elf(_)) => None,
+                _ => module.error.get(),
+            };
+            let dso = module.undeleted_dso.as_ref().unwrap_or(&module.dso);
+            match found.iter_mut().find(|it| it.dso.long_name == dso.long_name) {
+                Some(same) => same.n_samples = same.n_samples.saturating_add(n_samples),
+                None => found.push(Lacking { dso, file, error, n_samples }),
+            }
+        }
+        found.sort_by(|a, b| (b.n_samples, &a.dso.long_name).cmp(&(a.n_samples, &b.dso.long_name)));
+        found
     }
 
     /// The address of `ip` in the module that the mapping with this number maps.
@@ -716,7 +744,7 @@ impl Module {
             }
             (ModuleKind::Elf(file), shown)
         };
-        Self { kind, dso, undeleted_dso, table: OnceLock::new() }
+        Self { kind, dso, undeleted_dso, table: OnceLock::new(), error: OnceLock::new() }
     }
 
     /// The vDSO of processes of 32 bits on a kernel of 64.
@@ -728,6 +756,7 @@ impl Module {
             dso: Dso { short_name: name.to_owned(), long_name: name.to_owned() },
             undeleted_dso: None,
             table: OnceLock::new(),
+            error: OnceLock::new(),
         }
     }
 }

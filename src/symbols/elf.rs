@@ -67,6 +67,8 @@ pub struct DebugLink {
 #[derive(Debug)]
 pub struct ElfModule {
     table: SymbolTable,
+    /// Which tables the names are from, wherever these lie.
+    symbols: Symbols,
     segments: Vec<Segment>,
     identity: Identity,
 }
@@ -179,6 +181,12 @@ impl ElfModule {
         self.table
     }
 
+    /// Which symbols it has, whatever file they are from: all functions have names only if it is
+    /// [`Symbols::Full`].
+    pub fn symbols(&self) -> Symbols {
+        self.symbols
+    }
+
     /// What the file that was mapped says of itself.
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -233,12 +241,15 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     let file = File::<E>::parse(bytes)?;
     let debug = debug.and_then(|it| File::<E>::parse(it).ok());
     let mut builder = Builder::default();
+    let identity = file.identity();
+    let mut symbols = identity.symbols;
     let ends = FunctionEnds::of(&file);
     let descriptors = file.descriptors();
     let mut bounds = Bounds { ends: ends.as_ref(), descriptors, is_partial: false, shift: 0 };
     match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
         // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
         Some((debug, table)) => {
+            symbols = Symbols::Full;
             bounds.shift = file.text_start().wrapping_sub(debug.text_start());
             debug.add_symbols(&table, &bounds, &mut builder);
         }
@@ -255,6 +266,7 @@ fn parse<E: FileHeader<Endian = Endianness>>(
                 file.add_symbols(table, &bounds, &mut builder);
             }
             if let Some((mini, table)) = mini {
+                symbols = Symbols::Full;
                 bounds.shift = file.text_start().wrapping_sub(mini.text_start());
                 mini.add_symbols(&table, &bounds, &mut builder);
             }
@@ -264,8 +276,9 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     plt::add_symbols(&file, &mut builder);
     Ok(ElfModule {
         table: builder.build(Overlap::Innermost),
+        symbols,
         segments: file.segments(),
-        identity: file.identity(),
+        identity,
     })
 }
 

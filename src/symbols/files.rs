@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
+use std::path::PathBuf;
 
+use crate::units::BuildId;
 use crate::units::Nanos;
 
 use super::Inode;
@@ -21,6 +23,21 @@ pub trait Files: Send + Sync {
     /// Whatever the store says; a missing file makes its addresses print as `[unknown]`, once
     /// counted, and is not fatal.
     fn open(&self, path: &Path) -> io::Result<Opened<Self::Bytes>>;
+
+    /// Has the file of `build_id` brought from elsewhere, if that is possible, and tells where it is
+    /// now. It is asked last, and what it brings is looked at as any other file.
+    fn fetch(&self, _build_id: BuildId, _artifact: Artifact) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// What there may be of a build elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Artifact {
+    /// The file that was mapped.
+    Executable,
+    /// The file with its debug information.
+    DebugInfo,
 }
 
 /// A file that was opened.

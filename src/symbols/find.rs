@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::units::BuildId;
 
+use super::Artifact;
 use super::Error;
 use super::Files;
 use super::Identity;
@@ -98,6 +99,13 @@ impl<'a, F: Files> FileSet<'a, F> {
                 },
             }
         }
+        let fetched = file.build_id.and_then(|it| files.fetch(it, Artifact::Executable));
+        if let Some(at) = fetched
+            && let Ok((bytes, identity)) = open(files, &at, file, places, Trust::ByPath)
+        {
+            let path = undeleted(&file.path).unwrap_or(&file.path).to_owned();
+            return Ok(Self { files, places, at, path, root: Root::Own, bytes, identity });
+        }
         let not_found = || {
             let reason = io::Error::from(io::ErrorKind::NotFound).to_string();
             Error::Open { path: file.path.clone(), reason }
@@ -126,7 +134,9 @@ impl<'a, F: Files> FileSet<'a, F> {
         let below_roots = below(self.root.clone(), &sought).into_iter().chain(outside);
         let stored = build_id.map(|it| self.places.stored(it, "debug")).unwrap_or_default();
         let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
-        let mut all = below_roots.chain(stored);
+        let fetched = std::iter::once_with(|| self.files.fetch((*build_id)?, Artifact::DebugInfo));
+        let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
+        let mut all = below_roots.chain(stored).chain(fetched);
         all.find_map(|it| {
             let bytes = open_debug(self.files, &it, *build_id, &is_wanted)?;
             Some((it.path, bytes))

@@ -54,6 +54,7 @@ pub use elf::OwnedBytes;
 pub use elf::Part;
 pub use elf::Section;
 pub use elf::Symbols;
+pub use files::Artifact;
 pub use files::FileStatus;
 pub use files::Files;
 pub use files::Opened;

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
+use bpfperf::perfdata::Endian;
+
+use crate::build::Build;
 use crate::command::Ran;
+use crate::command::program;
 use crate::command::run;
 use crate::command::run_with;
 use crate::command::shell;
@@ -177,4 +181,18 @@ fn a_closed_stderr_changes_no_status() {
     assert_eq!((ran.stdout.as_str(), ran.status), ("", Some(1)));
     let ran = shell(&format!("$BPFPERF script -F comm -i {path} 2>&- | sort -u"));
     assert_eq!((ran.stdout.as_str(), ran.status), ("            demo \n", Some(0)));
+}
+
+#[test]
+fn what_lacks_symbols_is_told_with_what_it_costs() {
+    let (_folder, path) = file(&Build::demo(Endian::Little).file());
+    for command in ["script", "report"] {
+        let mut program = program();
+        let output =
+            program.env_remove("DEBUGINFOD_URLS").arg(command).arg("-i").arg(&path).output();
+        let said = String::from_utf8(output.unwrap().stderr).unwrap();
+        let want = "warning: no names for 100.0 % of the samples: `demo` 100.0 % (not there)\n\
+                    hint: say with `--symfs DIR` where the recorded machine's `/nonexistent/demo` is\n";
+        assert_eq!(said, want, "{command}");
+    }
 }

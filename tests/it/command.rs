@@ -53,6 +53,20 @@ fn ran(output: &Output) -> Ran {
     Ran {
         status: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        stderr: told(&output.stderr),
     }
+}
+
+/// What was told on stderr, but for which files lack symbols, and what to do about it: that depends on
+/// the machine. `cli::what_lacks_symbols_is_told_with_what_it_costs` is about those two lines.
+pub(crate) fn told(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let mut is_advice = false;
+    let lines = text.split_inclusive('\n').filter(|line| {
+        let is_lacking = line.starts_with("warning: no names for ");
+        let is_of_it = is_lacking || is_advice && line.starts_with("hint: ");
+        is_advice = is_lacking;
+        !is_of_it
+    });
+    lines.collect()
 }

@@ -11,6 +11,7 @@ use bpfperf::replay::Programs;
 use bpfperf::replay::Recording;
 use bpfperf::replay::Wanted;
 
+use crate::command::told;
 use crate::fixture::FIXTURES;
 
 /// What is known of each program of the fixture `name`, a line each.
@@ -106,7 +107,7 @@ fn report(name: &str, args: &[&str]) -> String {
         .args(args)
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(told(&output.stderr), "");
     assert!(output.status.success());
     String::from_utf8(output.stdout).unwrap()
 }
@@ -173,7 +174,7 @@ fn what_stands_below_rows_is_refused_with_a_separator() {
              the row of a program has columns of its own\nhint: `--json` prints all of it for other \
              programs\n"
         );
-        assert_eq!(String::from_utf8_lossy(&output.stderr), want);
+        assert_eq!(told(&output.stderr), want);
     }
 }
 
@@ -302,7 +303,7 @@ fn programs_that_may_have_dropped_samples_are_told_by_every_report() {
         let mut report = Command::new(env!("CARGO_BIN_EXE_bpfperf"));
         let output = report.args(["report", "-i"]).arg(&path).args(args).output().unwrap();
         assert!(output.status.success());
-        let said = String::from_utf8(output.stderr).unwrap();
+        let said = told(&output.stderr);
         let warning = "warning: 1 BPF program on `sched:sched_switch` may have dropped samples of \
                        it, uncounted: `picky` (id 7)\n";
         assert_eq!(said.matches(warning).count(), want, "{args:?}: {said}");

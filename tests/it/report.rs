@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::command::told;
+
 #[track_caller]
 fn check(fixture: &str, said: &str, args: &[&str]) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report");
@@ -17,7 +19,7 @@ fn check(fixture: &str, said: &str, args: &[&str]) {
         .args(args)
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(told(&output.stderr), "");
     assert!(output.status.success());
     let ours = String::from_utf8(output.stdout).unwrap();
     let said = fixtures.join(format!("{fixture}.{said}.report.txt"));

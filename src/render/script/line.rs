@@ -9,11 +9,13 @@ use crate::render::escape::escape;
 use crate::replay::Ends;
 use crate::replay::Event;
 use crate::replay::Frame;
+use crate::replay::Nameless;
 use crate::replay::Reading;
 use crate::replay::Resolver;
 use crate::replay::TaskAt;
 use crate::replay::Unwinding;
 use crate::replay::spans::Moment;
+use crate::replay::timeline::Owner;
 use crate::replay::unnamed_comm;
 use crate::units::FileOffset;
 use crate::units::Nanos;
@@ -47,6 +49,8 @@ pub(super) struct Formatter<'a> {
     frames: Vec<Frame>,
     /// Samples whose call chain does not fit into their record.
     pub(super) n_bad_chains: u64,
+    /// Samples that have no name where one is shown.
+    pub(super) nameless: Nameless,
 }
 
 /// What stands at the beginning of a line.
@@ -79,6 +83,7 @@ impl<'a> Formatter<'a> {
             comms: source.index.comms.iter().map(|it| escape(it).into_owned()).collect(),
             frames: Vec::new(),
             n_bad_chains: 0,
+            nameless: Nameless::default(),
         }
     }
 
@@ -197,9 +202,12 @@ impl<'a> Formatter<'a> {
                     if let Some(state) = &state {
                         self.resolver.unwind(&task, state, max_frames, moment, &mut frames);
                     }
+                    let mut sampled = None;
                     for frame in &frames {
-                        self.places.in_chain(frame, fields, out);
+                        let nameless = self.places.in_chain(frame, fields, out);
+                        sampled = sampled.or(Some(nameless));
                     }
+                    self.count(sampled.flatten(), fields);
                     self.frames = frames;
                 }
                 None => {
@@ -211,7 +219,8 @@ impl<'a> Formatter<'a> {
                         moment,
                     );
                     out.push(b' ');
-                    self.places.alone(&frame, fields, out);
+                    let nameless = self.places.alone(&frame, fields, out);
+                    self.count(nameless, fields);
                 }
             }
         }
@@ -339,6 +348,13 @@ impl<'a> Formatter<'a> {
                 out.push(b'.');
                 zero_padded(nanos, 9, out);
             }
+        }
+    }
+
+    /// Counts a sample; `nameless` is the owner of its address, if it has no name.
+    fn count(&mut self, nameless: Option<Owner>, fields: Fields) {
+        if fields.contains(Fields::SYM) {
+            self.nameless.add(nameless, 1);
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::replay::Entry;
 use crate::replay::Index;
 use crate::replay::Inlined;
 use crate::replay::Lines;
+use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::Recording;
@@ -137,12 +138,14 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 /// What went wrong with the call chains that were printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// Samples with a call chain that does not fit into their record.
     pub n_bad_chains: u64,
     /// How the unwinding of samples' stacks ended.
     pub ends: Ends,
+    /// How many samples were printed without a name, and where.
+    pub nameless: Nameless,
 }
 
 /// How many records one thread formats at a time.
@@ -203,6 +206,7 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     for formatter in &idle {
         told.n_bad_chains += formatter.n_bad_chains;
         told.ends.add(&formatter.ends());
+        told.nameless.merge(&formatter.nameless);
     }
     Ok(told)
 }

@@ -32,9 +32,20 @@ pub(super) struct CodeNames<'a> {
 /// The texts of frames, each made once.
 pub(super) struct Places<'a> {
     code: CodeNames<'a>,
-    /// Where the text of a frame is, by which fields show it, in a chain or alone.
-    known: FxHashMap<(Frame, Fields, bool), (usize, usize)>,
+    /// The text of a frame, by which fields show it, in a chain or alone.
+    known: FxHashMap<(Frame, Fields, bool), Known>,
     texts: Vec<u8>,
+}
+
+/// What is known of a frame.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Where its text begins among all of them.
+    start: usize,
+    /// Where it ends.
+    end: usize,
+    /// Whose its address is, if it has no name.
+    nameless: Option<Owner>,
 }
 
 impl<'a> Places<'a> {
@@ -42,39 +53,56 @@ impl<'a> Places<'a> {
         Self { code, known: FxHashMap::default(), texts: Vec::new() }
     }
 
-    /// Appends a frame of a call chain, with what was inlined there, each on lines of its own.
-    pub(super) fn in_chain(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
-        self.text((*frame, fields, true), out);
+    /// Appends a frame of a call chain, with what was inlined there, each on lines of its own; whose
+    /// its address is, if it has no name.
+    pub(super) fn in_chain(
+        &mut self,
+        frame: &Frame,
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) -> Option<Owner> {
+        self.text((*frame, fields, true), out)
     }
 
-    /// Appends the frame of a sample without a call chain.
-    pub(super) fn alone(&mut self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
-        self.text((*frame, fields, false), out);
+    /// Appends the frame of a sample without a call chain; whose its address is, if it has no name.
+    pub(super) fn alone(
+        &mut self,
+        frame: &Frame,
+        fields: Fields,
+        out: &mut Vec<u8>,
+    ) -> Option<Owner> {
+        self.text((*frame, fields, false), out)
     }
 
-    fn text(&mut self, key: (Frame, Fields, bool), out: &mut Vec<u8>) {
-        let (start, end) = match self.known.get(&key) {
+    fn text(&mut self, key: (Frame, Fields, bool), out: &mut Vec<u8>) -> Option<Owner> {
+        let Known { start, end, nameless } = match self.known.get(&key) {
             Some(known) => *known,
             None => {
                 let start = self.texts.len();
                 let mut texts = std::mem::take(&mut self.texts);
-                self.make(key, &mut texts);
+                let nameless = self.make(key, &mut texts);
                 self.texts = texts;
-                let known = (start, self.texts.len());
+                let known = Known { start, end: self.texts.len(), nameless };
                 self.known.insert(key, known);
                 known
             }
         };
         out.extend_from_slice(&self.texts[start..end]);
+        nameless
     }
 
-    fn make(&self, (frame, fields, is_in_chain): (Frame, Fields, bool), out: &mut Vec<u8>) {
+    fn make(
+        &self,
+        (frame, fields, is_in_chain): (Frame, Fields, bool),
+        out: &mut Vec<u8>,
+    ) -> Option<Owner> {
         let name = self.code.names.name(&frame);
+        let nameless = frame.owner.filter(|_| name.symbol.is_none());
         let found = self.code.lines.map(|it| it.of(&frame, name.symbol.as_ref()));
         let found = found.unwrap_or_default();
         if !is_in_chain {
             self.own(&frame, &name, found.first(), fields, out);
-            return;
+            return nameless;
         }
         if let [callees @ .., _] = found.as_slice() {
             for callee in callees {
@@ -86,6 +114,7 @@ impl<'a> Places<'a> {
         out.push(b'\t');
         self.own(&frame, &name, found.last(), fields, out);
         out.push(b'\n');
+        nameless
     }
 
     /// The function that has the code: ` symbol+0x1f (module)`.

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::symbols::Artifact;
 use crate::symbols::Files;
 use crate::symbols::Identity;
 use crate::symbols::build_id::is_same_build;
@@ -22,9 +23,13 @@ use super::OwnedBytes;
 /// Opens files of the kind that belong to a module.
 type Open = Arc<dyn Fn(&Path) -> Option<OwnedBytes> + Send + Sync>;
 
+/// Has debug information brought from elsewhere.
+type Fetch = Arc<dyn Fn(BuildId) -> Option<PathBuf> + Send + Sync>;
+
 /// Finds the files that belong to the debug information in a module's files.
 pub(super) struct Belonging {
     open: Open,
+    fetch: Fetch,
     /// Where the paths in the debug information begin.
     roots: Vec<Root>,
     /// The files themselves, as they were found.
@@ -51,10 +56,12 @@ impl Belonging {
             let bytes = files.open(path).ok()?.bytes;
             Some(Arc::new(bytes) as OwnedBytes)
         };
+        let files = found.files.clone();
+        let fetch = Arc::new(move |id| files.fetch(id, Artifact::DebugInfo));
         let paths = debug.into_iter().chain([found.at.as_path()]).map(Path::to_owned).collect();
         let mut roots = vec![found.root.clone()];
         roots.extend(found.own_root());
-        Self { open: Arc::new(open), roots, paths, path: found.path.clone() }
+        Self { open: Arc::new(open), fetch, roots, paths, path: found.path.clone() }
     }
 
     /// The file that `debug` shares debug information with, if that is the right one.
@@ -82,8 +89,9 @@ impl Belonging {
             let below = Path::new("/usr/lib/debug/.dwz").join(parts.as_path());
             sought.extend(self.roots.iter().map(|it| it.at(&below)));
         }
-        sought.iter().find_map(|path| {
-            let bytes = (self.open)(path)?;
+        let fetched = std::iter::once_with(|| (self.fetch)(build_id)).flatten();
+        sought.into_iter().chain(fetched).find_map(|path| {
+            let bytes = (self.open)(&path)?;
             let found = Identity::of(&bytes).ok()?.build_id?;
             if is_same_build(found, build_id) { ElfFile::parse(bytes).ok() } else { None }
         })

@@ -1,0 +1,211 @@
+//! Which files lack symbols, what that costs, and what would help on this machine.
+
+use std::env;
+use std::path::Path;
+
+use crate::host::packages::dpkg_owner;
+use crate::replay::Lacking;
+use crate::replay::Nameless;
+use crate::replay::Names;
+use crate::symbols::Error;
+use crate::symbols::undeleted;
+
+use super::message;
+
+/// The most files that are named.
+const MAX_NAMED: usize = 3;
+/// What costs fewer samples than this, in percent of all, is not worth a line.
+const MIN_PERCENT: f64 = 0.1;
+
+/// What of the machine the advice depends on.
+struct Means<'m> {
+    /// Whether servers are asked for debug information already.
+    has_servers: bool,
+    /// The package that a file came with.
+    owner: &'m dyn Fn(&Path) -> Option<String>,
+}
+
+/// Tells which files lack symbols, how many samples that costs, and what to do about the heaviest.
+pub(super) fn tell(names: &Names<'_>, nameless: &Nameless) {
+    let lacking = names.lacking(nameless);
+    let urls = env::var_os("DEBUGINFOD_URLS");
+    let has_servers = urls.is_some_and(|it| !it.is_empty());
+    let means = Means { has_servers, owner: &dpkg_owner };
+    let Some((warning, hint)) = lines(&lacking, nameless.n_samples, &means) else { return };
+    message::warn(&warning);
+    message::hint(&hint);
+}
+
+/// A warning and a hint; `None` where nothing of weight is lacking.
+fn lines(lacking: &[Lacking<'_>], n_samples: u64, means: &Means<'_>) -> Option<(String, String)> {
+    let percent = |n: u64| n as f64 * 100.0 / n_samples.max(1) as f64;
+    let all: u64 = lacking.iter().map(|it| it.n_samples).sum();
+    let heaviest = lacking.first()?;
+    if percent(all) < MIN_PERCENT {
+        return None;
+    }
+    let shown = lacking.iter().take(MAX_NAMED);
+    let worth = shown.filter(|it| MIN_PERCENT <= percent(it.n_samples)).count().max(1);
+    let mut parts: Vec<String> = lacking
+        .iter()
+        .take(worth)
+        .map(|it| {
+            let (name, percent) = (&it.dso.short_name, percent(it.n_samples));
+            format!("`{name}` {percent:.1} % ({})", in_words(it.error))
+        })
+        .collect();
+    let rest = lacking.get(worth..).unwrap_or_default();
+    if !rest.is_empty() {
+        let n_samples = rest.iter().map(|it| it.n_samples).sum();
+        let files = if rest.len() == 1 { "file" } else { "files" };
+        parts.push(format!("{} more {files} {:.1} %", rest.len(), percent(n_samples)));
+    }
+    let warning =
+        format!("no names for {:.1} % of the samples: {}", percent(all), parts.join(", "));
+    Some((warning, hint(heaviest, means)))
+}
+
+/// Why a file has no names, in a word or two.
+fn in_words(error: Option<&Error>) -> &'static str {
+    match error {
+        None => "stripped",
+        Some(Error::Open { .. }) => "not there",
+        Some(Error::OtherBuild { .. }) => "another build is there",
+        Some(Error::OtherFile { .. }) => "another file is there, or it was written to since",
+        Some(_) => "no ELF file",
+    }
+}
+
+/// What would bring the names of `lacking`.
+fn hint(lacking: &Lacking<'_>, means: &Means<'_>) -> String {
+    let Lacking { dso, file, error, n_samples: _ } = lacking;
+    let path = undeleted(&file.path).unwrap_or(&file.path);
+    let name = &dso.short_name;
+    let id = file.build_id.map(|it| format!(" with build id {it}")).unwrap_or_default();
+    let servers = match (means.has_servers, file.build_id) {
+        (false, Some(_)) => ", or set `DEBUGINFOD_URLS` to the servers of the distribution",
+        _ => "",
+    };
+    match error {
+        None => match (means.owner)(path) {
+            Some(package) => format!(
+                "install the debug symbols of the package `{package}` for `{}`{servers}",
+                path.display()
+            ),
+            None => format!(
+                "`{name}`{id} needs its debug file below `/usr/lib/debug`, beside it, or in \
+                 `~/.debug`{servers}"
+            ),
+        },
+        Some(Error::OtherFile { .. }) => format!(
+            "`--symfs DIR` takes `{name}` from below a directory as it is, `--symfs /` from `{}`",
+            path.display()
+        ),
+        Some(_) => format!(
+            "say with `--symfs DIR` where the recorded machine's `{}`{id} is{servers}",
+            path.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::resolved::Dso;
+    use crate::symbols::ModuleFile;
+    use crate::units::BuildId;
+
+    fn dso(name: &str) -> Dso {
+        Dso { short_name: name.to_owned(), long_name: format!("/usr/lib/{name}") }
+    }
+
+    /// What is told of files of which `(name, error, n_samples)` is known, of 1000 samples.
+    fn told(files: &[(&str, Option<Error>, u64)], has_servers: bool) -> Option<(String, String)> {
+        let build_id = BuildId::new(&[0xab; 8]);
+        let file = |name| ModuleFile { build_id, ..ModuleFile::at(format!("/usr/lib/{name}")) };
+        let known: Vec<_> = files.iter().map(|(name, ..)| (dso(name), file(*name))).collect();
+        let lacking: Vec<Lacking<'_>> = known
+            .iter()
+            .zip(files)
+            .map(|((dso, file), (_, error, n_samples))| Lacking {
+                dso,
+                file,
+                error: error.as_ref(),
+                n_samples: *n_samples,
+            })
+            .collect();
+        let owner = |path: &Path| path.ends_with("liba.so").then(|| "liba1".to_owned());
+        lines(&lacking, 1000, &Means { has_servers, owner: &owner })
+    }
+
+    #[track_caller]
+    fn check(files: &[(&str, Option<Error>, u64)], has_servers: bool, want: [&str; 2]) {
+        let (warning, hint) = told(files, has_servers).unwrap();
+        assert_eq!([warning.as_str(), hint.as_str()], want);
+    }
+
+    fn missing() -> Error {
+        Error::Open { path: "/usr/lib/x".into(), reason: "No such file".to_owned() }
+    }
+
+    #[test]
+    fn the_heaviest_files_are_named_with_what_they_cost() {
+        let files = [
+            ("liba.so", None, 300),
+            ("b", Some(missing()), 50),
+            ("c", None, 9),
+            ("d", None, 8),
+            ("e", None, 1),
+        ];
+        check(
+            &files,
+            false,
+            [
+                "no names for 36.8 % of the samples: `liba.so` 30.0 % (stripped), `b` 5.0 % (not \
+                 there), `c` 0.9 % (stripped), 2 more files 0.9 %",
+                "install the debug symbols of the package `liba1` for `/usr/lib/liba.so`, or set \
+                 `DEBUGINFOD_URLS` to the servers of the distribution",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_would_help_depends_on_what_is_missing() {
+        let warning = |why: &str| format!("no names for 20.0 % of the samples: `x` 20.0 % ({why})");
+        check(
+            &[("x", None, 200)],
+            true,
+            [
+                &warning("stripped"),
+                "`x` with build id abababababababab needs its debug file below `/usr/lib/debug`, \
+                 beside it, or in `~/.debug`",
+            ],
+        );
+        check(
+            &[("x", Some(missing()), 200)],
+            true,
+            [
+                &warning("not there"),
+                "say with `--symfs DIR` where the recorded machine's `/usr/lib/x` with build id \
+                 abababababababab is",
+            ],
+        );
+        let other = Some(Error::OtherFile { path: "/usr/lib/x".into() });
+        check(
+            &[("x", other, 200)],
+            true,
+            [
+                &warning("another file is there, or it was written to since"),
+                "`--symfs DIR` takes `x` from below a directory as it is, `--symfs /` from \
+                 `/usr/lib/x`",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_costs_next_to_nothing_is_not_told() {
+        assert_eq!(told(&[], false), None);
+        assert_eq!(told(&[("x", None, 0)], false), None);
+        assert!(told(&[("x", None, 1)], false).is_some());
+    }
+}
