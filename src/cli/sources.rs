@@ -24,6 +24,7 @@ use crate::symbols::Files;
 use crate::symbols::JitDump;
 use crate::symbols::Kallsyms;
 use crate::symbols::ModuleFile;
+use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::Places;
 use crate::symbols::Symfs;
@@ -184,6 +185,18 @@ fn is_trusted(path: &Path) -> Option<()> {
 impl Sources for ThisMachine {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
         ElfModule::load(&self.files, file, &self.places)
+    }
+
+    fn elf_saved(&self, file: &ModuleFile, saved: &[u8]) -> Result<ElfModule, symbols::Error> {
+        ElfModule::load_saved(&self.files, file, &self.places, saved)
+    }
+
+    fn elf_code_saved(
+        &self,
+        file: &ModuleFile,
+        saved: OwnedBytes,
+    ) -> Result<ElfCode, symbols::Error> {
+        ElfCode::load_saved(&self.files, file, &self.places, saved)
     }
 
     fn is_called_deleted(&self, file: &ModuleFile) -> bool {

@@ -20,6 +20,7 @@ use crate::symbols::Kallsyms;
 use crate::symbols::Mapper;
 use crate::symbols::ModuleFile;
 use crate::symbols::NativeLine;
+use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::SourceFrame;
 use crate::symbols::Symbols;
@@ -59,6 +60,29 @@ pub trait Sources: Sync {
     ///
     /// Why there are none; its addresses stay without a name.
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error>;
+
+    /// The symbols of `file`, of which the recording kept no more than `saved`, with those that were
+    /// split off it.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    fn elf_saved(&self, _file: &ModuleFile, saved: &[u8]) -> Result<ElfModule, symbols::Error> {
+        ElfModule::parse(saved, None)
+    }
+
+    /// The sections of `file`, likewise.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    fn elf_code_saved(
+        &self,
+        _file: &ModuleFile,
+        saved: OwnedBytes,
+    ) -> Result<ElfCode, symbols::Error> {
+        ElfCode::parse(saved, None)
+    }
 
     /// Whether `file`, whose path ends as those of deleted files do, is really called so.
     fn is_called_deleted(&self, _file: &ModuleFile) -> bool {

@@ -12,6 +12,7 @@ use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Inode;
 use crate::symbols::ModuleFile;
+use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::Symbols;
 use crate::units::BuildId;
@@ -95,14 +96,33 @@ impl<'a> WithSaved<'a> {
 
 impl Sources for WithSaved<'_> {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-        let saved = self.saved(file).and_then(|it| ElfModule::parse(&it, None).ok());
-        match saved {
-            None => self.machine.elf(file),
-            Some(saved) if saved.identity().symbols == Symbols::Full => Ok(saved),
-            // The machine may have what was split off it.
-            Some(saved) if file.build_id.is_some() => Ok(self.machine.elf(file).unwrap_or(saved)),
-            Some(saved) => Ok(saved),
+        let saved = self.saved(file);
+        let Some(saved) = saved.and_then(|it| self.machine.elf_saved(file, &it).ok()) else {
+            return self.machine.elf(file);
+        };
+        if saved.symbols() == Symbols::Full {
+            return Ok(saved);
         }
+        // The machine may have what was split off it beside the file itself. That it is this one is told
+        // by the build id, or by the file that it says has its symbols.
+        let link = &saved.identity().debug_link;
+        match self.machine.elf(file) {
+            Ok(found) if file.build_id.is_some() => Ok(found),
+            Ok(found) if link.is_some() && found.identity().debug_link == *link => Ok(found),
+            _ => Ok(saved),
+        }
+    }
+
+    fn elf_saved(&self, file: &ModuleFile, saved: &[u8]) -> Result<ElfModule, symbols::Error> {
+        self.machine.elf_saved(file, saved)
+    }
+
+    fn elf_code_saved(
+        &self,
+        file: &ModuleFile,
+        saved: OwnedBytes,
+    ) -> Result<ElfCode, symbols::Error> {
+        self.machine.elf_code_saved(file, saved)
     }
 
     fn is_called_deleted(&self, file: &ModuleFile) -> bool {
@@ -114,10 +134,10 @@ impl Sources for WithSaved<'_> {
     }
 
     fn elf_code(&self, file: &ModuleFile) -> Result<ElfCode, symbols::Error> {
-        // What is saved has no code, and no lines.
+        // What is saved has no code, and lines only where they had been split off it.
         self.machine.elf_code(file).or_else(|error| {
             let saved = self.saved(file).ok_or(error)?;
-            ElfCode::parse(saved, None)
+            self.machine.elf_code_saved(file, saved)
         })
     }
 

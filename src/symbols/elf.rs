@@ -40,6 +40,7 @@ use super::SymbolIdx;
 use super::SymbolTable;
 use super::build_id::build_id_in;
 use super::find::FileSet;
+use super::find::debug_of_saved;
 use super::plt;
 use super::table::Builder;
 use super::table::Ends;
@@ -137,6 +138,26 @@ impl ElfModule {
             }
         };
         Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
+    }
+
+    /// Reads `saved`, what a recording kept of the file that was mapped, and the file with its symbols,
+    /// where these had been split off it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if it is no ELF file.
+    pub fn load_saved<F: Files>(
+        files: &F,
+        file: &ModuleFile,
+        places: &Places,
+        saved: &[u8],
+    ) -> Result<Self, Error> {
+        let is_full = |_: &[u8], it: &Identity| it.symbols == Symbols::Full;
+        let debug = match Identity::of(saved)?.symbols {
+            Symbols::Full => None,
+            Symbols::Dynamic | Symbols::None => debug_of_saved(files, file, places, saved, is_full),
+        };
+        Self::parse(saved, debug.as_deref())
     }
 
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that

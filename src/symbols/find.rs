@@ -125,23 +125,51 @@ impl<'a, F: Files> FileSet<'a, F> {
         &self,
         is_wanted: impl Fn(&[u8], &Identity) -> bool,
     ) -> Option<(PathBuf, F::Bytes)> {
-        let Identity { build_id, debug_link, symbols: _ } = &self.identity;
-        let sought = debug_files(&self.path, *build_id, debug_link.as_ref());
-        let below = |root: Root, all: &[DebugFile]| -> Vec<DebugFile> {
-            all.iter().map(|it| DebugFile { path: root.at(&it.path), crc: it.crc }).collect()
-        };
-        let outside = self.own_root().map(|it| below(it, &sought)).unwrap_or_default();
-        let below_roots = below(self.root.clone(), &sought).into_iter().chain(outside);
-        let stored = build_id.map(|it| self.places.stored(it, "debug")).unwrap_or_default();
-        let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
-        let fetched = std::iter::once_with(|| self.files.fetch((*build_id)?, Artifact::DebugInfo));
-        let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
-        let mut all = below_roots.chain(stored).chain(fetched);
-        all.find_map(|it| {
-            let bytes = open_debug(self.files, &it, *build_id, &is_wanted)?;
-            Some((it.path, bytes))
-        })
+        let roots = std::iter::once(self.root.clone()).chain(self.own_root());
+        debug_of(self.files, self.places, &self.path, &self.identity, roots, is_wanted)
     }
+}
+
+/// The first file with the debug information of a file that was mapped from `path` and says `identity`
+/// of itself that `is_wanted`, looked for below `roots`.
+fn debug_of<F: Files>(
+    files: &F,
+    places: &Places,
+    path: &Path,
+    identity: &Identity,
+    roots: impl Iterator<Item = Root>,
+    is_wanted: impl Fn(&[u8], &Identity) -> bool,
+) -> Option<(PathBuf, F::Bytes)> {
+    let Identity { build_id, debug_link, symbols: _ } = identity;
+    let sought = debug_files(path, *build_id, debug_link.as_ref());
+    let below_roots = roots.flat_map(|root| {
+        let below = |it: &DebugFile| DebugFile { path: root.at(&it.path), crc: it.crc };
+        sought.iter().map(below).collect::<Vec<_>>()
+    });
+    let stored = build_id.map(|it| places.stored(it, "debug")).unwrap_or_default();
+    let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
+    let fetched = std::iter::once_with(|| files.fetch((*build_id)?, Artifact::DebugInfo));
+    let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
+    let mut all = below_roots.chain(stored).chain(fetched);
+    all.find_map(|it| {
+        let bytes = open_debug(files, &it, *build_id, &is_wanted)?;
+        Some((it.path, bytes))
+    })
+}
+
+/// As [`FileSet::debug`], for a file of which a recording kept no more than `saved`.
+pub(super) fn debug_of_saved<F: Files>(
+    files: &F,
+    file: &ModuleFile,
+    places: &Places,
+    saved: &[u8],
+    is_wanted: impl Fn(&[u8], &Identity) -> bool,
+) -> Option<F::Bytes> {
+    let identity = Identity::of(saved).ok()?;
+    let path = undeleted(&file.path).unwrap_or(&file.path);
+    let root = places.symfs.clone().map_or(Root::Own, Root::Symfs);
+    let found = debug_of(files, places, path, &identity, std::iter::once(root), is_wanted);
+    found.map(|(_, bytes)| bytes)
 }
 
 /// Where the file may be, the likeliest place first, and before those where it only may be another.

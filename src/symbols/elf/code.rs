@@ -16,6 +16,7 @@ use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
 use crate::symbols::Places;
 use crate::symbols::find::FileSet;
+use crate::symbols::find::debug_of_saved;
 use crate::units::Addr;
 use crate::units::FileOffset;
 
@@ -94,6 +95,22 @@ impl ElfCode {
         let mut this = Self::parse(Arc::new(found.bytes), debug)?;
         this.belonging = Some(belonging);
         Ok(this)
+    }
+
+    /// Reads `saved`, what a recording kept of the file that was mapped, and the file with its line
+    /// table, where that had been split off it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if it is no ELF file.
+    pub fn load_saved<F: Files>(
+        files: &F,
+        file: &ModuleFile,
+        places: &Places,
+        saved: OwnedBytes,
+    ) -> Result<Self, Error> {
+        let debug = debug_of_saved(files, file, places, &saved, |bytes, _| has_lines(bytes));
+        Self::parse(saved, debug.map(|it| Arc::new(it) as OwnedBytes))
     }
 
     /// The file that its debug information shares some of with that of other modules, as `dwz` leaves

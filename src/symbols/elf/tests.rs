@@ -624,3 +624,29 @@ fn split_debug_information_is_found_in_its_package_or_where_the_compiler_left_it
         workshop.files.0.remove(Path::new(path));
     }
 }
+
+#[test]
+fn what_a_recording_kept_of_a_file_is_named_by_what_was_split_off_it() {
+    let mut workshop = Workshop::new();
+    workshop.gcc("full", TWO, &["-g", "-nostdlib", "-static", "-Wl,--build-id"]);
+    workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
+    workshop.run("objcopy", &["-S", "--add-gnu-debuglink=full.dbg", "full", "bare"]);
+    let saved = fs::read(workshop.dir.path().join("bare")).unwrap();
+    let at = offset_of(&saved, 0x1111_1111);
+    let file = ModuleFile::at("/opt/prog (deleted)");
+    let check = |workshop: &Workshop, name: &str, line: Option<&str>| {
+        let files = &workshop.files;
+        let module = ElfModule::load_saved(files, &file, &places(), &saved).unwrap();
+        assert_eq!(name_at(&module, at), name);
+        let code = ElfCode::load_saved(files, &file, &places(), Arc::new(saved.clone())).unwrap();
+        assert_eq!(code_at(&code, at, 6).1.as_deref(), line);
+    };
+    check(&workshop, "-", None);
+    let hex = Identity::of(&saved).unwrap().build_id.unwrap().to_string();
+    let by_id = format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    for path in ["/opt/full.dbg", &by_id] {
+        workshop.store("full.dbg", path);
+        check(&workshop, "one+0x0", Some("source.c:2"));
+        workshop.files.0.remove(Path::new(path));
+    }
+}
