@@ -58,8 +58,8 @@ use super::saving::Found;
 /// Size of a ring in pages: some hundred records, of which each wakes the reader.
 const RING_PAGES: usize = 8;
 
-/// The most events: one for each CPU and task that is watched. Of more tasks what they have mapped
-/// before is looked at.
+/// The most events of tasks: one for each CPU and task that is watched. Of more tasks what they have
+/// mapped before is looked at.
 const MOST_EVENTS: usize = 1024;
 
 /// How long the thread rests after records that told nothing new: a machine that starts thousands of
@@ -167,11 +167,11 @@ struct CpuRing {
 }
 
 /// Whom to listen to, a ring each.
-fn targets(request: &Request) -> Vec<Vec<Target>> {
+fn targets(request: &Request, most: usize) -> Vec<Vec<Target>> {
     match &request.watch {
         Watch::Cpus(cpus) => cpus.iter().map(|&cpu| vec![Target::Cpu(cpu)]).collect(),
         Watch::Threads(tids) => {
-            if MOST_EVENTS < tids.len().saturating_mul(request.online.len()) {
+            if most.min(MOST_EVENTS) < tids.len().saturating_mul(request.online.len()) {
                 return Vec::new();
             }
             let on = |cpu: Cpu| tids.iter().map(move |&tid| Target::TaskOnCpu(tid, cpu)).collect();
@@ -190,14 +190,15 @@ fn attr(inherit: Inherit) -> Attr {
 }
 
 impl Listener {
-    /// Begins to be told of what those map whom `request` watches; what is refused is left out.
-    pub(super) fn open(request: &Request) -> Self {
+    /// Begins to be told of what those map whom `request` watches, by `most` events of tasks at the most; what
+    /// is refused is left out.
+    pub(super) fn open(request: &Request, most: usize) -> Self {
         let is_of_tasks = matches!(request.watch, Watch::Threads(_));
         let inherit = if is_of_tasks { request.inherit } else { Inherit::No };
         let mut encoded = Vec::new();
         attr(inherit).encode(Attr::SIZE_VER0, &mut encoded);
         let mut rings = Vec::new();
-        for targets in targets(request) {
+        for targets in targets(request, most) {
             let open = |&target: &Target| EventFd::open(&encoded, target).ok();
             let mut events: Vec<EventFd> = targets.iter().filter_map(open).collect();
             let Some(owner) = events.pop() else { continue };

@@ -53,8 +53,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How many times as long as a look took the next one is put off.
 const REST: u32 = 200;
 
-/// The most files that are held open, and a quarter of those that may be: rings and programs take
-/// some, too.
+/// The most files that are held open, and a quarter of those that still may be: programs and further
+/// files of the recording take some, too.
 const MOST_HELD: usize = 1024;
 
 /// The most bytes of one file in a recording, compressed.
@@ -122,15 +122,15 @@ impl Saving {
     /// Begins to take hold of what those map whom `request` watches; `None` where there can be no thread.
     pub(super) fn start(request: &Request, tables: Tables) -> Option<Self> {
         let (turns, told) = mpsc::channel();
-        let may_be = limits::open_files().and_then(|it| usize::try_from(it / 4).ok());
-        let most_held = may_be.map_or(MOST_HELD, |it| it.min(MOST_HELD));
+        let most = limits::free_files().map_or(MOST_HELD, |it| it / 4);
+        let most_held = most.min(MOST_HELD);
         let saver = Saver { tables, most_held, ..Saver::default() };
         std::thread::Builder::new()
             .name("save-files".to_owned())
             .spawn(move || saver.run(&told))
             .inspect_err(|error| tracing::debug!(%error, "save files"))
             .ok()?;
-        let listener = listen(Listener::open(request), &turns);
+        let listener = listen(Listener::open(request, most), &turns);
         Some(Self { turns, listener, met: Met::default() })
     }
 
