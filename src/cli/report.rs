@@ -478,7 +478,7 @@ mod tests {
             because(&["-g", "nonsense"]),
             "error: cannot show call graphs\n  because: `nonsense` is no setting of call graphs"
         );
-        assert!(because(&["-s", "srcline"]).contains("no column is called `srcline`"));
+        assert!(because(&["-s", "weather"]).contains("no column is called `weather`"));
         assert!(because(&["-C", "x"]).contains("`x`"));
         assert!(because(&["-t", "."]).contains("separator"));
     }
