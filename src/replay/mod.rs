@@ -51,6 +51,7 @@ pub use names::LocalKernel;
 pub use names::Name;
 pub use names::Names;
 pub use names::Sources;
+pub use names::SymbolName;
 pub use names::Width;
 pub use programs::Programs;
 pub use readings::Reading;

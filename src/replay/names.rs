@@ -248,6 +248,11 @@ impl<'n> SymbolName<'n> {
         SymbolName { raw, is_mangled, start, end, offset }
     }
 
+    /// Whether it is shown as the programmer wrote it, and not as it stands in the file.
+    pub fn is_mangled(&self) -> bool {
+        self.is_mangled
+    }
+
     /// The name as it is shown.
     pub fn shown(&self) -> Cow<'n, str> {
         if self.is_mangled { demangle(self.raw) } else { Cow::Borrowed(self.raw) }

@@ -235,3 +235,27 @@ fn a_process_of_32_bits_has_a_vdso_of_its_own() {
     // A kernel without processes of 32 bits has no names for them.
     assert_ne!(wide, narrow);
 }
+
+#[test]
+fn a_name_that_takes_long_is_demangled_once_however_many_addresses_have_it() {
+    // `P<P<..>, P<..>>`, 22 deep: each level doubles what it stands for.
+    let mut name =
+        "_Z3hotP1PIS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IiiE".to_owned();
+    for digit in "0123456789ABCDEFGHIJK".chars() {
+        name.extend(['S', digit, '_', 'E']);
+    }
+    let pid = 99_999_998;
+    let map = format!("/tmp/perf-{pid}.map");
+    fs::write(&map, format!("10000 10000 {name}\n")).unwrap();
+    let mut build = Build::new();
+    build.comm(pid, b"jit").mmap(pid, 0x10000, 0x10000, "//anon", 0);
+    for n in 0..3000 {
+        build.sample(pid, 0x10000 + n, 1_000_000_000 + n, 1000);
+    }
+    let begun = std::time::Instant::now();
+    let ran = run_with(["script", "-F", "ip,sym", "-i", "-"], &build.file());
+    fs::remove_file(&map).unwrap();
+    assert_eq!(ran.stdout.lines().filter(|it| it.contains("hot")).count(), 3000);
+    // Each time anew, it takes a minute here.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}

@@ -1,5 +1,6 @@
 //! A frame as text: its address, what it is called, and where it is in the source.
 
+use std::cell::RefCell;
 use std::io::Write as _;
 
 use rustc_hash::FxHashMap;
@@ -11,6 +12,7 @@ use crate::replay::Lines;
 use crate::replay::Name;
 use crate::replay::Names;
 use crate::replay::Programs;
+use crate::replay::SymbolName;
 use crate::replay::timeline::Owner;
 use crate::symbols::SourceFrame;
 use crate::units::Addr;
@@ -35,7 +37,13 @@ pub(super) struct Places<'a> {
     /// The text of a frame, by which fields show it, in a chain or alone.
     known: FxHashMap<(Frame, Fields, bool), Known>,
     texts: Vec<u8>,
+    /// Names as they are shown, by the mangled ones: a short one can take long to demangle.
+    shown: RefCell<FxHashMap<Box<str>, Box<[u8]>>>,
 }
+
+/// Texts that are longer than this, in bytes, are made again for each sample: many addresses may have
+/// the same long name.
+const MAX_KEPT: usize = 4 << 10;
 
 /// What is known of a frame.
 #[derive(Clone, Copy)]
@@ -50,7 +58,7 @@ struct Known {
 
 impl<'a> Places<'a> {
     pub(super) fn new(code: CodeNames<'a>) -> Self {
-        Self { code, known: FxHashMap::default(), texts: Vec::new() }
+        Self { code, known: FxHashMap::default(), texts: Vec::new(), shown: RefCell::default() }
     }
 
     /// Appends a frame of a call chain, with what was inlined there, each on lines of its own; whose
@@ -82,6 +90,10 @@ impl<'a> Places<'a> {
                 let mut texts = std::mem::take(&mut self.texts);
                 let nameless = self.make(key, &mut texts);
                 self.texts = texts;
+                if MAX_KEPT < self.texts.len() - start {
+                    out.extend(self.texts.drain(start..));
+                    return nameless;
+                }
                 let known = Known { start, end: self.texts.len(), nameless };
                 self.known.insert(key, known);
                 known
@@ -117,6 +129,19 @@ impl<'a> Places<'a> {
         nameless
     }
 
+    fn name(&self, symbol: &SymbolName<'_>, out: &mut Vec<u8>) {
+        if !symbol.is_mangled() {
+            out.extend_from_slice(escape(symbol.raw.as_bytes()).as_bytes());
+            return;
+        }
+        let mut shown = self.shown.borrow_mut();
+        if !shown.contains_key(symbol.raw) {
+            let text = escape(symbol.shown().as_bytes()).as_bytes().into();
+            shown.insert(symbol.raw.into(), text);
+        }
+        out.extend_from_slice(&shown[symbol.raw]);
+    }
+
     /// The function that has the code: ` symbol+0x1f (module)`.
     fn own(
         &self,
@@ -131,7 +156,7 @@ impl<'a> Places<'a> {
             out.push(b' ');
             match &name.symbol {
                 Some(symbol) => {
-                    out.extend_from_slice(escape(symbol.shown().as_bytes()).as_bytes());
+                    self.name(symbol, out);
                     offset(name, fields, out);
                 }
                 None => out.extend_from_slice(b"[unknown]"),
@@ -161,8 +186,10 @@ impl<'a> Places<'a> {
         if fields.contains(Fields::SYM) {
             out.push(b' ');
             let raw = found.function.unwrap_or("??");
-            let shown = name.symbol.map_or(raw.into(), |it| it.inlined(raw).shown());
-            out.extend_from_slice(escape(shown.as_bytes()).as_bytes());
+            match name.symbol {
+                Some(symbol) => self.name(&symbol.inlined(raw), out),
+                None => out.extend_from_slice(escape(raw.as_bytes()).as_bytes()),
+            }
             offset(name, fields, out);
         }
         if fields.contains(Fields::SRCLINE) {
