@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use nix::sys::statfs::BTRFS_SUPER_MAGIC;
 use nix::sys::statfs::OVERLAYFS_SUPER_MAGIC;
@@ -86,10 +85,16 @@ impl Files for DiskAndServers {
     }
 }
 
-/// When the content of a file last changed, since 1970.
+/// When the content of a file last changed at the latest, since 1970: that it changed can be hidden from
+/// the one time, which anybody may set, but not from the other.
 pub fn modified(metadata: &fs::Metadata) -> Option<Nanos> {
-    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Nanos(u64::try_from(since.as_nanos()).ok()?))
+    let nanos = |seconds: i64, nanos: i64| {
+        let seconds = u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?;
+        Some(Nanos(seconds.checked_add(u64::try_from(nanos).ok()?)?))
+    };
+    let content = nanos(metadata.mtime(), metadata.mtime_nsec());
+    let inode = nanos(metadata.ctime(), metadata.ctime_nsec());
+    content.max(inode)
 }
 
 /// The vDSO as this kernel maps it into every process of our kind: an ELF file that lies on no disk.

@@ -14,6 +14,8 @@ use crate::units::BuildId;
 /// The most bytes of one segment of notes that are read: anybody can map a file that claims any
 /// length.
 const MOST_NOTES: u64 = 64 << 10;
+/// How many program headers, of which a program has a dozen: files can claim four billion.
+const MOST_SEGMENTS: usize = 0xffff;
 
 /// The build id of an ELF file, or `None` where it has none or is no ELF file.
 ///
@@ -31,6 +33,9 @@ pub fn of_file(file: File) -> Option<BuildId> {
 fn of_elf<E: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> Option<BuildId> {
     let header = E::parse(cache).ok()?;
     let endian = header.endian().ok()?;
+    if MOST_SEGMENTS < header.phnum(endian, cache).ok()? {
+        return None;
+    }
     header
         .program_headers(endian, cache)
         .ok()?

@@ -83,8 +83,14 @@ impl Clock {
             between(first.recorded_ns, last.recorded_ns),
         );
         // The two run at nearly the same speed.
-        let since = if monotonic_len == 0 { since } else { since * recorded_len / monotonic_len };
-        u64::try_from(i128::from(first.recorded_ns) + since).ok().map(Nanos)
+        let since = match monotonic_len {
+            0 => since,
+            // No clock runs backwards.
+            ..0 => return None,
+            _ if recorded_len < 0 => return None,
+            _ => since.checked_mul(recorded_len)? / monotonic_len,
+        };
+        u64::try_from(i128::from(first.recorded_ns).checked_add(since)?).ok().map(Nanos)
     }
 }
 

@@ -260,18 +260,20 @@ fn parse<E: FileHeader<Endian = Endianness>>(
     debug: Option<&[u8]>,
 ) -> Result<ElfModule, Error> {
     let file = File::<E>::parse(bytes)?;
+    // One of which it is not known how far away from the file it was laid out names nothing.
     let debug = debug.and_then(|it| File::<E>::parse(it).ok());
+    let debug = debug.and_then(|it| Some((file.shift_of(&it)?, it)));
     let mut builder = Builder::default();
     let identity = file.identity();
     let mut symbols = identity.symbols;
     let ends = FunctionEnds::of(&file);
     let descriptors = file.descriptors();
     let mut bounds = Bounds { ends: ends.as_ref(), descriptors, is_partial: false, shift: 0 };
-    match debug.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?))) {
+    match debug.as_ref().and_then(|(by, it)| Some((by, it, it.symbols(elf::SHT_SYMTAB)?))) {
         // perf reads the tables of one file; the dynamic symbols are all in the debug file's table.
-        Some((debug, table)) => {
+        Some((shift, debug, table)) => {
             symbols = Symbols::Full;
-            bounds.shift = file.text_start().wrapping_sub(debug.text_start());
+            bounds.shift = *shift;
             debug.add_symbols(&table, &bounds, &mut builder);
         }
         None => {
@@ -281,14 +283,16 @@ fn parse<E: FileHeader<Endian = Endianness>>(
                 None => sections::mini_debug_info(&file),
             };
             let mini = mini.as_deref().and_then(|it| File::<E>::parse(it).ok());
-            let mini = mini.as_ref().and_then(|it| Some((it, it.symbols(elf::SHT_SYMTAB)?)));
+            let mini = mini.and_then(|it| Some((file.shift_of(&it)?, it)));
+            let mini =
+                mini.as_ref().and_then(|(by, it)| Some((by, it, it.symbols(elf::SHT_SYMTAB)?)));
             bounds.is_partial = tables[0].is_none() && mini.is_none();
             for table in tables.iter().flatten() {
                 file.add_symbols(table, &bounds, &mut builder);
             }
-            if let Some((mini, table)) = mini {
+            if let Some((shift, mini, table)) = mini {
                 symbols = Symbols::Full;
-                bounds.shift = file.text_start().wrapping_sub(mini.text_start());
+                bounds.shift = *shift;
                 mini.add_symbols(&table, &bounds, &mut builder);
             }
         }
@@ -476,9 +480,17 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         }
     }
 
-    /// Where its code starts at link time, 0 if it has no section that says so.
-    fn text_start(&self) -> u64 {
-        self.section(".text").map_or(0, |(_, it)| it.sh_addr(self.endian).into())
+    /// How much higher than in `other`, which has symbols of the same code, that code lies here: not at
+    /// all, but where one of them was prelinked. `None` where nothing in both says so.
+    fn shift_of(&self, other: &Self) -> Option<u64> {
+        let text = |it: &Self| Some(it.section(".text")?.1.sh_addr(it.endian).into());
+        let segment = |it: &Self| {
+            let segments = it.segments();
+            segments.iter().find(|it| it.is_executable).map(|it| it.vaddr)
+        };
+        let (own, its): (u64, u64) =
+            text(self).zip(text(other)).or_else(|| segment(self).zip(segment(other)))?;
+        Some(own.wrapping_sub(its))
     }
 
     /// The function descriptors of 64-bit PowerPC, to which symbols of functions point there.

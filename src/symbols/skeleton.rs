@@ -67,6 +67,8 @@ const MOST_NOTES: u64 = 64 << 10;
 /// The most sections of a file that is read: a program has some tens, and each function's own may be
 /// one before it is linked.
 const MOST_SECTIONS: usize = 100_000;
+/// How many program headers, of which a program has a dozen: files can claim four billion.
+const MOST_SEGMENTS: usize = 0xffff;
 
 /// The skeleton of the ELF file `data`, of which no more is read than goes into it.
 ///
@@ -99,6 +101,9 @@ where
 {
     let header = E::parse(data).map_err(|err| unreadable(&err))?;
     let endian = header.endian().map_err(|err| unreadable(&err))?;
+    if MOST_SEGMENTS < header.phnum(endian, data).map_err(|err| unreadable(&err))? {
+        return Err(NoSkeleton::TooLong);
+    }
     let segments = header.program_headers(endian, data).map_err(|err| unreadable(&err))?;
     let n_sections = header.shnum(endian, data).map_err(|err| unreadable(&err))?;
     if MOST_SECTIONS < n_sections {

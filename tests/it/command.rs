@@ -17,9 +17,16 @@ pub(crate) struct Ran {
 /// The program, apart from what a user's home and locale may hold.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bpfperf"));
-    command.env("HOME", "/nonexistent").env("LC_ALL", "C").env_remove("BPFPERF_LOG");
-    command.stdin(Stdio::null());
+    apart(&mut command).stdin(Stdio::null());
     command
+}
+
+/// `command` without what a user, or a distribution, may have set.
+fn apart(command: &mut Command) -> &mut Command {
+    for name in ["BPFPERF_LOG", "DEBUGINFOD_URLS", "PERF_BUILDID_DIR", "XDG_CACHE_HOME"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", "/nonexistent").env("LC_ALL", "C")
 }
 
 /// Runs the program.
@@ -45,7 +52,7 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, stdin
 pub(crate) fn shell(line: &str) -> Ran {
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("BPFPERF", env!("CARGO_BIN_EXE_bpfperf"));
-    command.env("HOME", "/nonexistent").env("LC_ALL", "C").env_remove("BPFPERF_LOG");
+    apart(&mut command);
     ran(&command.stdin(Stdio::null()).output().expect("a shell runs"))
 }
 
