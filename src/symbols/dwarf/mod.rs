@@ -14,10 +14,14 @@ mod lines;
 mod names;
 mod ranges;
 mod root;
+#[cfg(test)]
+mod tests;
 mod unit;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
@@ -25,6 +29,8 @@ use gimli::Abbreviations;
 use gimli::DebugAbbrev;
 use gimli::DebugAbbrevOffset;
 use gimli::DebugInfoOffset;
+use gimli::DwarfPackage;
+use gimli::DwoId;
 use gimli::EndianSlice;
 use gimli::Reader;
 use gimli::RunTimeEndian;
@@ -34,7 +40,10 @@ use gimli::UnitHeader;
 use gimli::UnitType;
 use rustc_hash::FxHashMap;
 
+use crate::symbols::ElfCode;
+use crate::symbols::ElfFile;
 use crate::symbols::LineTable;
+use crate::symbols::Part;
 use crate::units::Addr;
 
 use ranges::Ranges;
@@ -67,7 +76,10 @@ pub struct SourceFrame<'l> {
 
 /// The debug information of a file, indexed.
 pub struct DwarfLines<'a> {
+    code: &'a ElfCode,
     dwarf: Dwarf<'a>,
+    /// The units that were split off and put together.
+    package: OnceLock<Option<DwarfPackage<Slice<'a>>>>,
     /// In the order of their offsets.
     units: Vec<Unit<'a>>,
     /// Of the file that several share parts of theirs with (`.gnu_debugaltlink`).
@@ -98,7 +110,14 @@ struct Effort(AtomicU64);
 impl Effort {
     /// For `len` bytes of input.
     fn new(len: usize) -> Self {
-        Self(AtomicU64::new((len as u64).saturating_mul(16).saturating_add(1 << 20)))
+        let this = Self(AtomicU64::new(1 << 16));
+        this.allow(len);
+        this
+    }
+
+    /// Allows for `len` bytes more: units, lines and what is in functions are read once each.
+    fn allow(&self, len: usize) {
+        self.0.fetch_add((len as u64).saturating_mul(4), Ordering::Relaxed);
     }
 
     /// Takes away `n`; whether there was so much.
@@ -109,17 +128,12 @@ impl Effort {
 }
 
 impl<'a> DwarfLines<'a> {
-    /// Indexes the debug information of a file whose section of a name is what `section` gives, empty
-    /// where there is none.
-    pub fn new(endian: RunTimeEndian, section: impl Fn(&str) -> &'a [u8]) -> Self {
-        let Ok(dwarf) = gimli::Dwarf::load(|id: SectionId| {
-            let bytes = if is_read(id) { section(id.name()) } else { &[] };
-            Ok::<_, std::convert::Infallible>(EndianSlice::new(bytes, endian))
-        });
-        Self::of(dwarf)
-    }
-
-    fn of(dwarf: Dwarf<'a>) -> Self {
+    /// Indexes the debug information of `code`.
+    pub fn new(code: &'a ElfCode) -> Self {
+        let mut dwarf = load(code.part(Part::Debug), |id| Some(id.name()));
+        if let Some(shared) = code.supplement() {
+            dwarf.set_sup(load(shared, |id| Some(id.name())));
+        }
         let effort = Effort::new(len(&dwarf.debug_info) + len(&dwarf.debug_line));
         let mut units = read_units(&dwarf);
         let listed = if units.iter().all(Unit::has_ranges) {
@@ -134,7 +148,7 @@ impl<'a> DwarfLines<'a> {
         });
         let ranges = Ranges::new(ranges);
         let shared = dwarf.sup().map_or_else(Vec::new, read_units);
-        Self { dwarf, units, shared, ranges, effort }
+        Self { code, dwarf, package: OnceLock::new(), units, shared, ranges, effort }
     }
 
     /// Whether there is none that could be read.
@@ -151,6 +165,33 @@ impl<'a> DwarfLines<'a> {
                 return;
             }
         }
+    }
+
+    /// The debug information in which the unit with this `id`, which is at `offset` of `.debug_info`,
+    /// has its entries: of the package, or of the file `name`, which was left in `folder`.
+    fn split(
+        &self,
+        offset: usize,
+        id: DwoId,
+        folder: Option<Slice<'a>>,
+        name: Slice<'a>,
+    ) -> Option<Dwarf<'a>> {
+        let package = self.package.get_or_init(|| {
+            let file = self.code.package()?;
+            // A unit's parts of all sections must be there.
+            let load = |id: SectionId| Ok::<_, gimli::Error>(section(file, id.dwo_name()));
+            let empty = EndianSlice::new(&[], self.dwarf.debug_info.reader().endian());
+            DwarfPackage::load(load, empty).ok()
+        });
+        if let Some(Ok(Some(dwarf))) = package.as_ref().map(|it| it.find_cu(id, &self.dwarf)) {
+            return Some(dwarf);
+        }
+        let number = self.units.partition_point(|it| it.offset < offset);
+        let folder = folder.map_or(&[][..], |it| it.slice());
+        let file = self.code.split_unit(number, self.units.len(), folder, name.slice())?;
+        let mut dwarf = load(file, SectionId::dwo_name);
+        dwarf.make_dwo(&self.dwarf);
+        Some(dwarf)
     }
 
     /// The unit that holds `offset` of `.debug_info`, or of the same section of the file that several
@@ -171,21 +212,33 @@ impl LineTable for DwarfLines<'_> {
     }
 }
 
-/// Whether a section is looked at, so that it has to be inflated.
-fn is_read(id: SectionId) -> bool {
-    matches!(
-        id,
-        SectionId::DebugAbbrev
-            | SectionId::DebugAddr
-            | SectionId::DebugAranges
-            | SectionId::DebugInfo
-            | SectionId::DebugLine
-            | SectionId::DebugLineStr
-            | SectionId::DebugRanges
-            | SectionId::DebugRngLists
-            | SectionId::DebugStr
-            | SectionId::DebugStrOffsets
-    )
+/// The sections of `file`, by the names that `name` gives them; those that nothing looks at are left
+/// out, so that they are not inflated.
+fn load(file: &ElfFile, name: impl Fn(SectionId) -> Option<&'static str>) -> Dwarf<'_> {
+    let Ok(dwarf) = gimli::Dwarf::load(|id| {
+        let is_read = matches!(
+            id,
+            SectionId::DebugAbbrev
+                | SectionId::DebugAddr
+                | SectionId::DebugAranges
+                | SectionId::DebugInfo
+                | SectionId::DebugLine
+                | SectionId::DebugLineStr
+                | SectionId::DebugRanges
+                | SectionId::DebugRngLists
+                | SectionId::DebugStr
+                | SectionId::DebugStrOffsets
+        );
+        Ok::<_, Infallible>(section(file, name(id).filter(|_| is_read)))
+    });
+    dwarf
+}
+
+/// The section called `name` of `file`; an empty one where there is none.
+fn section<'a>(file: &'a ElfFile, name: Option<&str>) -> Slice<'a> {
+    let found = name.and_then(|it| file.section(it));
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    EndianSlice::new(found.map(|it| it.bytes).unwrap_or_default(), endian)
 }
 
 /// The units of `dwarf` whose roots can be read, in order.

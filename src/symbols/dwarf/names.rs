@@ -44,6 +44,8 @@ pub(super) fn of_entry<'l, 'a>(
                 offset = it;
                 continue;
             }
+            // Files of split units have one.
+            _ if unit.dwarf.file_type == gimli::DwarfFileType::Dwo => break,
             Some(AttributeValue::DebugInfoRef(it)) => (it, is_shared),
             Some(AttributeValue::DebugInfoRefSup(it)) => (it, true),
             _ => break,

@@ -26,6 +26,8 @@ const MAX_RANGES: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     pub(super) unit: Unit<Slice<'a>>,
+    /// The file that holds its entries, if these are split off.
+    pub(super) dwo_name: Option<Slice<'a>>,
     /// Where its table of lines is.
     pub(super) lines: Option<DebugLineOffset>,
     /// Where its code is.
@@ -65,7 +67,7 @@ impl<'a> Root<'a> {
             },
             header,
         };
-        let (mut lines, mut comp_dir) = (None, None);
+        let (mut lines, mut dwo_name, mut comp_dir) = (None, None, None);
         let mut code = Code::default();
         let abbreviations = Arc::clone(&unit.abbreviations);
         let mut entries = unit.header.entries_raw(&abbreviations, None)?;
@@ -73,6 +75,7 @@ impl<'a> Root<'a> {
         each_attribute(&mut entries, abbreviation, |name, value| match (name, value) {
             (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(it)) => lines = Some(it),
             (gimli::DW_AT_comp_dir, it) => comp_dir = Some(it),
+            (gimli::DW_AT_dwo_name | gimli::DW_AT_GNU_dwo_name, it) => dwo_name = Some(it),
             (gimli::DW_AT_GNU_dwo_id, AttributeValue::DwoId(it)) => unit.dwo_id = Some(it),
             (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(it)) => {
                 unit.str_offsets_base = it;
@@ -87,12 +90,14 @@ impl<'a> Root<'a> {
             ) => unit.rnglists_base = it,
             (name, value) => code.note(name, value),
         })?;
-        unit.comp_dir = comp_dir.and_then(|it| dwarf.attr_string(&unit, it).ok());
+        let string = |value: Option<_>| value.and_then(|it| dwarf.attr_string(&unit, it).ok());
+        let (comp_dir, dwo_name) = (string(comp_dir), string(dwo_name));
+        unit.comp_dir = comp_dir;
         let low_pc = code.low_pc.and_then(|it| dwarf.attr_address(&unit, it).ok()?);
         unit.low_pc = low_pc.unwrap_or(0);
         let mut ranges = Vec::new();
         code.each_range(unit.unit_ref(dwarf), |begin, end| ranges.push((begin, end)));
-        Ok(Self { unit, lines, ranges })
+        Ok(Self { unit, dwo_name, lines, ranges })
     }
 }
 

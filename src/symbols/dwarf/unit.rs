@@ -22,14 +22,23 @@ pub(super) struct Unit<'a> {
     /// Where it begins in its section.
     pub(super) offset: usize,
     root: Root<'a>,
+    split: OnceLock<Option<Box<Split<'a>>>>,
     lines: OnceLock<Option<Lines<'a>>>,
     functions: OnceLock<Option<Functions>>,
+}
+
+/// The entries of a unit that are in a file of their own.
+#[derive(Debug)]
+struct Split<'a> {
+    dwarf: Dwarf<'a>,
+    root: Root<'a>,
 }
 
 impl<'a> Unit<'a> {
     pub(super) fn new(root: Root<'a>) -> Self {
         let offset = root.unit.header.debug_info_offset().map_or(0, |it| it.0);
-        Self { offset, root, lines: OnceLock::new(), functions: OnceLock::new() }
+        let (lines, functions) = (OnceLock::new(), OnceLock::new());
+        Self { offset, root, split: OnceLock::new(), lines, functions }
     }
 
     /// Whether it says itself where its code is.
@@ -75,6 +84,31 @@ impl<'a> Unit<'a> {
         self.lines(&all.dwarf, &all.effort)?.at(unit, addr)
     }
 
+    /// The unit that has its entries: itself, or what was split off; `None` if that is not there.
+    fn entries<'l>(&'l self, all: &'l DwarfLines<'a>) -> Option<UnitRef<'l, Slice<'a>>> {
+        if self.root.dwo_name.is_none() {
+            return Some(self.reference(&all.dwarf));
+        }
+        let split = self.split.get_or_init(|| self.find_split(all).map(Box::new));
+        split.as_ref().map(|it| it.root.unit.unit_ref(&it.dwarf))
+    }
+
+    fn find_split(&self, all: &DwarfLines<'a>) -> Option<Split<'a>> {
+        let id = self.root.unit.dwo_id?;
+        let dwarf = all.split(self.offset, id, self.root.unit.comp_dir, self.root.dwo_name?)?;
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(abbreviations) = dwarf.abbreviations(&header) else { continue };
+            let Ok(mut root) = Root::read(&dwarf, header, abbreviations) else { continue };
+            if root.unit.dwo_id == Some(id) {
+                all.effort.allow(root.unit.header.unit_length());
+                root.unit.copy_relocated_attributes(&self.root.unit);
+                return Some(Split { dwarf, root });
+            }
+        }
+        None
+    }
+
     /// Adds the functions that the code at `addr` is in; whether it knows any of them, or a line.
     pub(super) fn frames<'l>(
         &'l self,
@@ -82,9 +116,13 @@ impl<'a> Unit<'a> {
         addr: u64,
         frames: &mut Vec<SourceFrame<'l>>,
     ) -> bool {
-        let unit = self.reference(&all.dwarf);
         let mut line = self.line(all, addr);
-        let functions = self.functions.get_or_init(|| Functions::read(unit, &all.effort));
+        let own = self.reference(&all.dwarf);
+        // Without its entries, what can be told is the line.
+        let unit = self.entries(all);
+        let functions =
+            self.functions.get_or_init(|| Functions::read(unit.unwrap_or(own), &all.effort));
+        let unit = unit.unwrap_or(own);
         let inlined = functions.as_ref().and_then(|it| it.inlined(unit, addr, &all.effort));
         if inlined.is_none() && line.is_none() {
             return false;
@@ -93,7 +131,7 @@ impl<'a> Unit<'a> {
             let function = names::of_entry(all, unit, call.entry);
             frames.push(SourceFrame { function, line });
             let lines = self.lines(&all.dwarf, &all.effort);
-            let file = call.file.and_then(|it| lines?.path(unit, it));
+            let file = call.file.and_then(|it| lines?.path(own, it));
             line = file.map(|file| NativeLine { file, line: call.line, column: call.column });
         }
         frames.push(SourceFrame { function: None, line });

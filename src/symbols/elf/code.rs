@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use gimli::RunTimeEndian;
 use object::Endianness;
 use object::elf;
 use object::read::elf::FileHeader;
@@ -39,6 +38,8 @@ pub struct ElfCode {
     belonging: Option<Belonging>,
     supplement: OnceLock<Option<ElfFile>>,
     package: OnceLock<Option<ElfFile>>,
+    /// What the compiler left of each unit in a file of its own.
+    split_units: OnceLock<Box<[OnceLock<Option<ElfFile>>]>>,
     e_machine: u16,
     segments: Vec<Segment>,
 }
@@ -70,6 +71,7 @@ impl ElfCode {
             debug,
             belonging: None,
             supplement: OnceLock::new(),
+            split_units: OnceLock::new(),
             package: OnceLock::new(),
             e_machine,
             segments,
@@ -127,11 +129,19 @@ impl ElfCode {
         self.package.get_or_init(find).as_ref()
     }
 
-    /// The file (`.dwo`) in which the compiler left the debug information of a unit, by the unit's
-    /// `DW_AT_comp_dir` and `DW_AT_dwo_name`; it counts only if the unit in it has the id of the one
-    /// that refers to it.
-    pub fn split_unit(&self, comp_dir: &[u8], dwo_name: &[u8]) -> Option<ElfFile> {
-        self.belonging.as_ref()?.unit(comp_dir, dwo_name)
+    /// The file (`.dwo`) in which the compiler left the debug information of unit `number` of
+    /// `n_units`, by the unit's `DW_AT_comp_dir` and `DW_AT_dwo_name`; it counts only if the unit in it
+    /// has the id of the one that refers to it.
+    pub fn split_unit(
+        &self,
+        number: usize,
+        n_units: usize,
+        comp_dir: &[u8],
+        dwo_name: &[u8],
+    ) -> Option<&ElfFile> {
+        let cells = || std::iter::repeat_with(OnceLock::new).take(n_units).collect();
+        let cell = self.split_units.get_or_init(cells).get(number)?;
+        cell.get_or_init(|| self.belonging.as_ref()?.unit(comp_dir, dwo_name)).as_ref()
     }
 
     /// Whose code it is; `None` for a machine whose code cannot be shown.
@@ -178,12 +188,7 @@ impl ElfCode {
 
     /// The debug information; `None` where there is none that can be read.
     pub fn lines(&self) -> Option<DwarfLines<'_>> {
-        let file = self.part(Part::Debug);
-        let endian =
-            if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let lines = DwarfLines::new(endian, |name: &str| {
-            file.section(name).map(|it| it.bytes).unwrap_or_default()
-        });
+        let lines = DwarfLines::new(self);
         (!lines.is_empty()).then_some(lines)
     }
 }

@@ -609,7 +609,8 @@ fn split_debug_information_is_found_in_its_package_or_where_the_compiler_left_it
         ElfCode::load(&workshop.files, &ModuleFile::at("/usr/bin/prog"), &places()).unwrap()
     };
     let unit = |workshop: &Workshop| {
-        let unit = load(workshop).split_unit(b"/build/src", dwo.as_bytes());
+        let code = load(workshop);
+        let unit = code.split_unit(0, 1, b"/build/src", dwo.as_bytes());
         unit.is_some_and(|it| it.section(".debug_info.dwo").is_some())
     };
     assert!(!unit(&workshop) && load(&workshop).package().is_none());
