@@ -400,6 +400,47 @@ fn aarch64_stacks_are_unwound_wherever_they_are_read() {
     check(&framed, &[0, at(0, 8)], &[whole[0], "40110b bare+0xb", whole[2]]);
 }
 
+/// Tables that are made to take forever, or all memory.
+const HOSTILE: &str = "
+    function long
+    .cfi_startproc
+    .rept 200000
+    .cfi_def_cfa_offset 16
+    .endr
+    nop
+    .cfi_endproc
+    end long
+
+    function deep
+    .cfi_startproc
+    .rept 1000
+    .cfi_remember_state
+    .endr
+    nop
+    .cfi_endproc
+    end deep
+
+    function endless
+    .cfi_startproc
+    .cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff   # to itself
+    nop
+    .cfi_endproc
+    end endless
+";
+
+#[test]
+fn tables_made_to_take_forever_end_the_chain() {
+    let dir = tempfile::tempdir().unwrap();
+    let (macros, _) = X86_64.split_once("function _start").unwrap();
+    let start = "function _start\n nop\n end _start\n";
+    assemble(dir.path(), Arch::X86_64, &format!("{macros}{start}{HOSTILE}"));
+    let program = &dir.path().join("program");
+    for (idx, name) in [(1, "401040 long+0x0"), (2, "401080 deep+0x0"), (3, "4010c0 endless+0x0")] {
+        let stack = [at(0, 1); 8];
+        check(program, &State::new(Arch::X86_64, &[(16, at(idx, 0)), (7, SP)], &stack), &[name]);
+    }
+}
+
 /// The rows of all code of `file`, with its debug information in `debug`.
 fn rows(file: &Path, debug: Option<&Path>) -> Vec<Option<Row>> {
     let read = |path: &Path| Arc::new(fs::read(path).unwrap()) as OwnedBytes;
