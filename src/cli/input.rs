@@ -202,13 +202,22 @@ pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
     }
 }
 
+/// The most bytes of a stack that the kernel copies: `PERF_SAMPLE_STACK_USER` has to fit into a record.
+const MAX_COPIED_BYTES: u64 = 65528;
+
 /// Tells of stacks that could not be unwound to their bottom.
 pub(super) fn tell_ends(ends: &Ends) {
     let Ends { n_stacks, n_cut, n_32_bit, n_other_machine, copied_bytes } = *ends;
     if n_cut != 0 {
+        let more = if copied_bytes < MAX_COPIED_BYTES {
+            format!(
+                "record with `--call-graph dwarf,SIZE` and a SIZE above {copied_bytes} for longer ones"
+            )
+        } else {
+            "no more of a stack can be recorded".to_owned()
+        };
         message::warn(&format!(
-            "{n_cut} of {n_stacks} call chains end early, where the copy of their stack does; record \
-             with `--call-graph dwarf,SIZE` and a SIZE above {copied_bytes} for longer ones"
+            "{n_cut} of {n_stacks} call chains end early, where the copy of their stack does; {more}"
         ));
     }
     if n_32_bit != 0 {

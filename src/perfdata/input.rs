@@ -113,7 +113,10 @@ pub struct RawRecord<'a> {
 pub struct RecordWalk<'i, I: ?Sized> {
     input: &'i I,
     endian: Endian,
-    window: Vec<u8>,
+    /// The window, and room behind it that is used again.
+    room: Vec<u8>,
+    /// How long the window is.
+    filled: usize,
     /// Where the window begins in the input.
     window_at: u64,
     /// How much of the window has been walked.
@@ -126,21 +129,34 @@ pub struct RecordWalk<'i, I: ?Sized> {
 }
 
 impl<'i, I: ReadAt + ?Sized> RecordWalk<'i, I> {
-    /// The size of the window in bytes: a record is less than 64 KiB, so it holds several.
-    const WINDOW: usize = 1 << 20;
+    /// The size of the window in bytes: a record is less than 64 KiB, so it holds several; and it fits
+    /// into the caches of most machines.
+    const WINDOW: usize = 1 << 18;
 
     /// A walk through `section`, which must begin at a record.
     pub fn new(input: &'i I, section: Section, endian: Endian) -> Self {
         Self {
             input,
             endian,
-            window: Vec::new(),
+            room: Vec::new(),
+            filled: 0,
             window_at: section.offset,
             walked: 0,
             end: section.end(),
             payload_len: 0,
             cut: 0,
         }
+    }
+
+    /// Goes on with `section`, which must begin at a record.
+    pub fn restart(&mut self, section: Section) {
+        let room = std::mem::take(&mut self.room);
+        *self = Self { room, ..Self::new(self.input, section, self.endian) };
+    }
+
+    /// What of the section is at hand.
+    fn window(&self) -> &[u8] {
+        self.room.get(..self.filled).unwrap_or_default()
     }
 
     /// Where the next record begins.
@@ -167,7 +183,7 @@ impl<'i, I: ReadAt + ?Sized> RecordWalk<'i, I> {
             return Ok(self.finish());
         }
         let at = self.position();
-        let rest = self.window.get(self.walked..).unwrap_or_default();
+        let rest = self.window().get(self.walked..).unwrap_or_default();
         let mut cursor = Cursor::new(rest, at, self.endian);
         let header = RecordHeader::decode(&mut cursor)?;
         let size = usize::from(header.size);
@@ -177,47 +193,52 @@ impl<'i, I: ReadAt + ?Sized> RecordWalk<'i, I> {
         let start = self.walked;
         self.walked = start.saturating_add(size);
         let body_at = start.saturating_add(header_len);
-        let body = self.window.get(body_at..self.walked).unwrap_or_default();
-        let payload_len = UserRecord::payload_len(header, body, self.endian);
-        let payload = Section { offset: at.0.saturating_add(widen(size)), size: payload_len };
-        self.payload_len = payload_len;
+        let body = self.window().get(body_at..self.walked).unwrap_or_default();
+        self.payload_len = UserRecord::payload_len(header, body, self.endian);
+        let offset = at.0.saturating_add(widen(size));
+        let payload = Section { offset, size: self.payload_len };
+        let body = self.window().get(body_at..self.walked).unwrap_or_default();
         Ok(Some(RawRecord { at, header, body, payload }))
     }
 
     /// Goes behind the payload of the last record, which the window need not hold.
     fn pass_payload(&mut self) {
         let len = usize::try_from(std::mem::take(&mut self.payload_len)).unwrap_or(usize::MAX);
-        let in_window = self.window.len().saturating_sub(self.walked);
+        let in_window = self.filled.saturating_sub(self.walked);
         self.walked = self.walked.saturating_add(len.min(in_window));
         if len > in_window {
             let beyond = widen(len.saturating_sub(in_window));
             self.window_at =
                 self.window_at.saturating_add(widen(self.walked)).saturating_add(beyond);
-            self.window.clear();
+            self.filled = 0;
             self.walked = 0;
         }
     }
 
     /// Makes the window hold `len` bytes from the position on, if the section has them.
     fn ensure(&mut self, len: usize) -> Result<bool> {
-        let have = self.window.len().saturating_sub(self.walked);
+        let have = self.filled.saturating_sub(self.walked);
         if have >= len {
             return Ok(true);
         }
-        self.window.drain(..self.walked);
+        if self.walked < self.filled {
+            self.room.copy_within(self.walked..self.filled, 0);
+        }
         self.window_at = self.window_at.saturating_add(widen(self.walked));
         self.walked = 0;
         let left = usize::try_from(self.end.saturating_sub(self.window_at)).unwrap_or(usize::MAX);
-        let want = left.min(Self::WINDOW);
-        self.window.resize(want.max(have), 0);
+        let want = left.min(Self::WINDOW).max(have);
+        if self.room.len() < want {
+            self.room.resize(want, 0);
+        }
         let offset = self.window_at.saturating_add(widen(have));
-        let n = fill(self.input, offset, self.window.get_mut(have..).unwrap_or_default())?;
-        self.window.truncate(have.saturating_add(n));
-        Ok(self.window.len() >= len)
+        let n = fill(self.input, offset, self.room.get_mut(have..want).unwrap_or_default())?;
+        self.filled = have.saturating_add(n);
+        Ok(self.filled >= len)
     }
 
     fn finish(&mut self) -> Option<RawRecord<'static>> {
-        self.cut = widen(self.window.len().saturating_sub(self.walked));
+        self.cut = widen(self.filled.saturating_sub(self.walked));
         None
     }
 }

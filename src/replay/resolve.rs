@@ -63,8 +63,10 @@ pub fn resolve(
     let unwinding = Unwinding::new(recording, &files);
     let workers = rayon::broadcast(|_| {
         let mut worker = Worker::new(recording, index, &unwinding, keep, max_frames);
+        let mut walk = RecordWalk::new(input, Section::default(), recording.header.endian());
         while let Some(chunk) = index.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            worker.chunk(input, *chunk)?;
+            walk.restart(*chunk);
+            worker.records(&mut walk)?;
         }
         Ok(worker)
     });
@@ -187,9 +189,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn chunk(&mut self, input: &dyn ReadAt, chunk: Section) -> Result<(), Error> {
-        let endian = self.recording.header.endian();
-        let mut walk = RecordWalk::new(input, chunk, endian);
+    fn records(&mut self, walk: &mut RecordWalk<'_, dyn ReadAt + '_>) -> Result<(), Error> {
         while let Some(raw) = walk.next()? {
             if raw.header.kind == RecordKind::SAMPLE {
                 self.sample(&raw);

@@ -78,8 +78,8 @@ impl StackCopy<'_> {
         let bytes = usize::try_from(offset).ok().and_then(|it| self.bytes.get(it..));
         match bytes.and_then(|it| it.first_chunk()) {
             Some(word) => Ok(u64::from_le_bytes(*word)),
-            // A stack is not as large as this: the address is of something else.
-            None if offset > 1 << 30 => Err(Stop::Unknown),
+            // Stacks are rarely as large as this: the address is of something else.
+            None if offset > 16 << 20 => Err(Stop::Unknown),
             None => Err(Stop::BeyondCopy),
         }
     }

@@ -150,6 +150,8 @@ pub struct Told {
 
 /// How many records one thread formats at a time.
 const BATCH: usize = 2048;
+/// How many large records are read at a time.
+const FEW: usize = 32;
 /// How many batches are formatted before they are written: bounds the memory for their text.
 const BATCHES_AT_ONCE: usize = 16;
 /// How far apart records are, in bytes, that are not read in one piece.
@@ -226,6 +228,22 @@ pub fn kinds(recording: &Recording, index: &Index) -> Vec<Kind> {
 }
 
 fn format_batch(
+    source: &Source<'_>,
+    batch: &[Entry],
+    formatter: &mut Formatter<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), perfdata::Error> {
+    // Large records, which hold copies of stacks, are read a few at a time.
+    let positions = || batch.iter().map(|it| it.position);
+    let span = positions().max().unwrap_or(0) - positions().min().unwrap_or(0);
+    let is_large = OFTEN_ENOUGH < span / batch.len().max(1) as u64;
+    for few in batch.chunks(if is_large { FEW } else { BATCH }) {
+        format_few(source, few, formatter, text)?;
+    }
+    Ok(())
+}
+
+fn format_few(
     source: &Source<'_>,
     batch: &[Entry],
     formatter: &mut Formatter<'_>,
