@@ -55,7 +55,8 @@ fn files(recording: &Path) -> Vec<PathBuf> {
 /// The lines of `script`, one a sample.
 fn lines(mut tool: Command, file: &Path) -> Vec<String> {
     let text = stdout_of(tool.args(["script", "--no-inline", "-i"]).arg(file));
-    text.lines().map(str::to_owned).collect()
+    // Of a function's names within its library perf may show another one.
+    text.lines().map(|it| it.replace("__GI___", "").replace("__GI_", "")).collect()
 }
 
 /// Those lines that begin with a number in the place of a task's name; the kernel says -1 of a task that
