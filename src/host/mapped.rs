@@ -13,11 +13,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use nix::fcntl::OFlag;
 use nix::fcntl::OpenHow;
 use nix::fcntl::ResolveFlag;
 use nix::fcntl::openat2;
+use nix::time::ClockId;
+use nix::time::clock_gettime;
+use nix::unistd::SysconfVar;
+use nix::unistd::sysconf;
 
 use super::note;
 use super::process::Mapping;
@@ -101,6 +107,8 @@ pub struct Sight {
     /// The number of the process in its own namespace of processes.
     own_pid: i32,
     user: u32,
+    /// When the process began, since 1970; `None` if unknown.
+    began: Option<Duration>,
 }
 
 /// The most bytes of a file that is read whole.
@@ -118,7 +126,8 @@ impl Sight {
             .open(format!("/proc/{pid}/root"))
             .ok()?;
         let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
-        Some(Self { root: root.into(), namespace, own_pid, user })
+        let began = began(pid);
+        Some(Self { root: root.into(), namespace, own_pid, user, began })
     }
 
     /// The path of the file in which the process would have its JIT compiler's symbols.
@@ -133,7 +142,9 @@ impl Sight {
         theirs.is_some() && theirs != number(fs::metadata("/proc/self/ns/mnt"))
     }
 
-    /// Opens that file; it is an ordinary one that belongs to root, to us or to the process's user.
+    /// Opens that file; it is an ordinary one that belongs to root, to us or to the process's user, and
+    /// that was written to since the process began: numbers of processes come again, in containers above
+    /// all.
     ///
     /// # Errors
     ///
@@ -150,8 +161,29 @@ impl Sight {
         if !facts.is_file() || !owners.contains(&facts.uid()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
+        let written = facts.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        if self.began.is_some_and(|it| written + BEGIN_IS_KNOWN_TO < it) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         to_read(&place)
     }
+}
+
+/// How exactly it is known when a process began: a tick, and what the clocks have moved meanwhile.
+const BEGIN_IS_KNOWN_TO: Duration = Duration::from_secs(2);
+
+/// When `pid` began, since 1970: the kernel counts it in ticks since it booted.
+///
+/// Source: `do_task_stat()` in `fs/proc/array.c`, field 22.
+fn began(pid: Pid) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in brackets, and can hold some.
+    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+    let after_boot = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(per_second)?);
+    let up = clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    now.checked_sub(up.into())?.checked_add(after_boot)
 }
 
 /// All of `file`.
@@ -251,6 +283,11 @@ mod tests {
         assert!(sight.open_perf_map().is_err());
         fs::remove_file(&path).unwrap();
         fs::write(&path, "7f00 40 work\n").unwrap();
+        // What a process of the same number left there long ago.
+        let old = SystemTime::now() - Duration::from_secs(1_000_000);
+        File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
+        assert!(sight.open_perf_map().is_err());
+        File::options().append(true).open(&path).unwrap().set_modified(SystemTime::now()).unwrap();
         let file = sight.open_perf_map().unwrap();
         fs::remove_file(&path).unwrap();
         assert_eq!(whole(&file).unwrap(), b"7f00 40 work\n");

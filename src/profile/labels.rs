@@ -240,7 +240,7 @@ impl Scope<'_> {
         };
         match (symbol, dso) {
             (Some(symbol), _) => {
-                format!("{}+{}", symbol.name, location.addr.0.wrapping_sub(symbol.start.0))
+                format!("{}+{}", symbol.name, location.symbol_offset)
             }
             (None, Some(dso)) => format!("{}[{:x}]", dso.short_name, addr.0),
             (None, None) => UNKNOWN_LINE.to_owned(),

@@ -137,6 +137,7 @@ impl Samples {
             owner: None,
             dso,
             symbol,
+            symbol_offset: symbol.map_or(0, |_| addr.saturating_sub(start)),
             level: if text.starts_with("k:") { Level::Kernel } else { Level::User },
             line: None,
             running_line: None,

@@ -57,7 +57,7 @@ pub enum NoCode {
     /// The file with the code is not there, or is another one.
     #[error(transparent)]
     File(#[from] symbols::Error),
-    /// The file ends before the code.
+    /// The file ends before the code, or leaves it out.
     #[error("the file holds no code at the address")]
     NotThere,
 }

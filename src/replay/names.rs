@@ -602,6 +602,7 @@ impl<'a> Names<'a> {
                 owner,
                 dso,
                 symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),
+                symbol_offset: symbol.map_or(0, |(_, it)| it.offset),
                 level,
                 line: of_code.and_then(|it| Some(source_files.line(it.line?))),
                 running_line: found.first().and_then(|it| Some(source_files.line(it.line?))),

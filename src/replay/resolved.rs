@@ -132,6 +132,8 @@ pub struct Location {
     pub dso: Option<DsoId>,
     /// The symbol; `None` where no name is sure.
     pub symbol: Option<SymbolId>,
+    /// How far into the symbol it is, in bytes; 0 without one.
+    pub symbol_offset: u64,
     /// The privilege level, perf's `al->level`.
     pub level: Level,
     /// The line of source where this function is: of what runs, or of the call of what was inlined

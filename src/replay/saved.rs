@@ -1,6 +1,7 @@
 //! Files that are in the recording itself.
 
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
@@ -33,9 +34,26 @@ type Generation = u64;
 #[derive(Clone)]
 pub(super) struct WithSaved<'a> {
     machine: &'a dyn Sources,
-    by_build_id: FxHashMap<BuildId, &'a SavedFile>,
-    by_place: FxHashMap<Place, Vec<(Generation, &'a SavedFile)>>,
+    by_build_id: FxHashMap<BuildId, Kept<'a>>,
+    by_place: FxHashMap<Place, Vec<(Generation, Kept<'a>)>>,
     perf_maps: FxHashMap<Pid, &'a SavedFile>,
+}
+
+/// A saved file, which is inflated once, however many mappings are of it.
+#[derive(Clone)]
+struct Kept<'a> {
+    saved: &'a SavedFile,
+    content: Arc<OnceLock<Option<Arc<Vec<u8>>>>>,
+}
+
+impl<'a> Kept<'a> {
+    fn new(saved: &'a SavedFile) -> Self {
+        Self { saved, content: Arc::default() }
+    }
+
+    fn content(&self) -> Option<Arc<Vec<u8>>> {
+        self.content.get_or_init(|| self.saved.content().map(Arc::new)).clone()
+    }
 }
 
 impl<'a> WithSaved<'a> {
@@ -55,12 +73,13 @@ impl<'a> WithSaved<'a> {
             let Message::File(saved) = message else { continue };
             match &*saved.facts.what {
                 FileFacts::ELF => {
+                    let kept = Kept::new(saved);
                     if let Some(id) = saved.facts.build_id() {
-                        this.by_build_id.insert(id, saved);
+                        this.by_build_id.insert(id, kept.clone());
                     }
                     for it in &saved.facts.inodes {
                         let place = this.by_place.entry((it.maj, it.min, it.ino)).or_default();
-                        place.push((it.generation, saved));
+                        place.push((it.generation, kept.clone()));
                     }
                 }
                 FileFacts::PERF_MAP => {
@@ -75,22 +94,23 @@ impl<'a> WithSaved<'a> {
     /// What the recording has of `file`: one with its build id or, where the records of its mappings
     /// have none, the one with its path that had its inode.
     fn saved(&self, file: &ModuleFile) -> Option<Arc<Vec<u8>>> {
-        let saved = match (file.build_id, file.inode) {
-            (Some(id), _) => *self.by_build_id.get(&id)?,
+        let kept = match (file.build_id, file.inode) {
+            (Some(id), _) => self.by_build_id.get(&id)?,
             (None, Some(inode)) => self.at(inode, &file.path.to_string_lossy())?,
             (None, None) => return None,
         };
-        saved.content().map(Arc::new)
+        kept.content()
     }
 
-    fn at(&self, inode: Inode, path: &str) -> Option<&'a SavedFile> {
+    fn at(&self, inode: Inode, path: &str) -> Option<&Kept<'a>> {
         let Inode { maj, min, ino, generation } = inode;
         let fits = |it: Generation| it == generation || it == 0 || generation == 0;
         let all = self.by_place.get(&(maj, min, ino))?.iter();
-        let mut fitting = all.filter(|(own, saved)| fits(*own) && saved.facts.path == path);
-        let (_, first) = fitting.next()?;
-        // An inode that was used again leaves open which of them it was.
-        fitting.next().is_none().then_some(*first)
+        let mut fitting =
+            all.filter(|(own, kept)| fits(*own) && kept.saved.facts.path == path).map(|it| &it.1);
+        let first = fitting.next()?;
+        // An inode that was used again leaves open which of them it was, unless they are the same.
+        fitting.all(|it| it.content() == first.content()).then_some(first)
     }
 }
 
@@ -201,7 +221,9 @@ mod tests {
             pid: 7,
             len: 0,
         };
-        Message::File(SavedFile::new(facts, path.as_bytes()).unwrap())
+        // Files of one path differ by how many places they had.
+        let content = format!("{path} {}", places.len());
+        Message::File(SavedFile::new(facts, content.as_bytes()).unwrap())
     }
 
     #[test]
@@ -210,6 +232,8 @@ mod tests {
             file("elf", "/a", Some("00ff"), &[(1, 0), (2, 5)]),
             file("elf", "/b", None, &[(3, 5), (4, 1)]),
             file("elf", "/b", None, &[(4, 2)]),
+            file("elf", "/d", None, &[(5, 0)]),
+            file("elf", "/d", None, &[(5, 3)]),
             file("perf-map", "/b", Some("11"), &[(9, 0)]),
         ];
         let sources = WithSaved::of(&messages, &Nothing);
@@ -219,7 +243,7 @@ mod tests {
             let file = ModuleFile { build_id, inode, ..ModuleFile::at(Path::new(path)) };
             sources.saved(&file).map(|it| String::from_utf8_lossy(&it).into_owned())
         };
-        let (a, b) = (Some("/a".to_owned()), Some("/b".to_owned()));
+        let (a, b) = (Some("/a 2".to_owned()), Some("/b 2".to_owned()));
         // Whatever it was called elsewhere.
         assert_eq!(found("/x", Some(&[0, 0xff]), None), a);
         assert_eq!(found("/a", Some(&[0, 0xfe]), Some((1, 0))), None);
@@ -230,8 +254,10 @@ mod tests {
         assert_eq!(found("/b", None, Some((3, 0))), b);
         assert_eq!(found("/c", None, Some((3, 5))), None);
         // An inode that two files had, and of which nothing says which it was.
-        assert_eq!(found("/b", None, Some((4, 2))), b);
+        assert_eq!(found("/b", None, Some((4, 2))), Some("/b 1".to_owned()));
         assert_eq!(found("/b", None, Some((4, 0))), None);
+        // One that was met twice is one.
+        assert_eq!(found("/d", None, Some((5, 3))), Some("/d 1".to_owned()));
         assert_eq!(found("/b", Some(&[0x11]), None), None);
         assert!(sources.perf_map(Pid(7)).is_some() && sources.perf_map(Pid(8)).is_none());
     }

@@ -397,6 +397,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         let endian = self.endian;
         let places = self.places();
         let machine = self.header.e_machine(endian);
+        let mut room = self.room_for_names(table);
         for (idx, symbol) in table.enumerate() {
             if symbol.st_name(endian) == 0 {
                 continue;
@@ -423,6 +424,8 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
             if is_mapping_symbol(machine, name) {
                 continue;
             }
+            let Some(left) = room.checked_sub(name.len()) else { break };
+            room = left;
             let binding = match symbol.st_bind() {
                 elf::STB_LOCAL => Binding::Local,
                 elf::STB_WEAK => Binding::Weak,
@@ -443,6 +446,15 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
             }
             builder.push(name, New { start, size, limit, binding, kind, group: 0 });
         }
+    }
+
+    /// How many bytes of names a table can have. Linkers let a name end another one, so that all come to
+    /// somewhat more than their strings; in a damaged file each of thousands can be as long as all of these.
+    fn room_for_names(&self, table: &ElfSymbols<'data, E>) -> usize {
+        let strings = self.sections.section(table.string_section());
+        let len: u64 = strings.map_or(0, |it| it.sh_size(self.endian).into());
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
+        len.saturating_mul(8)
     }
 
     /// Each section, as far as that decides about its symbols.

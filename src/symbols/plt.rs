@@ -58,12 +58,13 @@ pub(super) fn add_symbols<E: FileHeader<Endian = Endianness>>(
             // Those of indirect functions do not come in the order of their stubs.
             relocations.entries.sort_by_key(|it| it.offset);
         }
+        let mut names = Names::of(file);
         for relocation in &relocations.entries {
             // More relocations than stubs: what follows is other code.
             if at >= end {
                 break;
             }
-            let name = relocations.name(file, relocation, builder);
+            let name = names.kept(relocations.name(file, relocation, builder));
             found.push((name.unwrap_or_else(|| format!("offset_{at:#x}@plt")), at, entry_len));
             at = at.saturating_add(entry_len);
         }
@@ -71,6 +72,27 @@ pub(super) fn add_symbols<E: FileHeader<Endian = Endianness>>(
     for (name, start, size) in found {
         let (binding, kind) = (Binding::Global, Kind::Typed);
         builder.push_str(&name, New { start, size, limit: u64::MAX, binding, kind, group: 0 });
+    }
+}
+
+/// The longest name that a stub is given, in bytes.
+const MOST_NAME: usize = 64 << 10;
+
+/// The names that stubs are given: all come to no more than the file is long, in which each stands
+/// once, however often a damaged one refers to it.
+struct Names {
+    room: usize,
+}
+
+impl Names {
+    fn of<E: FileHeader<Endian = Endianness>>(file: &File<'_, E>) -> Self {
+        Self { room: file.bytes.len() }
+    }
+
+    fn kept(&mut self, name: Option<String>) -> Option<String> {
+        let name = name?;
+        self.room = self.room.checked_sub(name.len())?;
+        Some(name)
     }
 }
 
@@ -207,6 +229,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> Relocations<'data, E> {
     fn symbol_name(&self, file: &File<'data, E>, symbol: SymbolIndex) -> Option<String> {
         let symbol = self.symbols.symbol(symbol).ok()?;
         let name = symbol.name(file.endian, self.symbols.strings()).ok()?;
+        let name = name.get(..MOST_NAME).map_or(name, |_| &[]);
         let name = String::from_utf8_lossy(name);
         (!name.is_empty()).then(|| format!("{name}@plt"))
     }
@@ -232,11 +255,12 @@ fn got_stubs<E: FileHeader<Endian = Endianness>>(
             it
         });
     let mut at: u64 = section.sh_addr(endian).into();
+    let mut names = Names::of(file);
     for code in file.section_bytes(section).chunks(chunk_len) {
         let name = relocations.as_ref().and_then(|it| {
             let slot = at.wrapping_add(jump_target(code)?);
             let idx = it.entries.binary_search_by_key(&slot, |it| it.offset).ok()?;
-            it.symbol_name(file, it.entries.get(idx)?.symbol)
+            names.kept(it.symbol_name(file, it.entries.get(idx)?.symbol))
         });
         stubs.push((name.unwrap_or_else(|| format!("offset_{at:#x}@plt")), at, entry_len));
         at = at.saturating_add(entry_len);

@@ -254,7 +254,9 @@ impl Out {
 mod tests {
     use std::path::Path;
     use std::process::Command;
+    use std::sync::Arc;
 
+    use super::super::ElfCode;
     use super::super::ElfModule;
     use super::super::Symbol;
     use super::*;
@@ -337,6 +339,20 @@ mod tests {
             }
         }
         assert!(4 <= n_built, "{n_built}");
+    }
+
+    #[test]
+    fn code_that_is_left_out_is_no_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = compiled(dir.path(), &[]).unwrap();
+        let kept = skeleton(&*bytes, Tables::NamesAndFrames, u64::MAX).unwrap();
+        let module = ElfModule::parse(&bytes, None).unwrap();
+        let main = module.table().iter().find(|it| it.name == "main").unwrap();
+        let len = |bytes: Vec<u8>| {
+            let code = ElfCode::parse(Arc::new(bytes), None).unwrap();
+            code.code(main.start..main.end).len() as u64
+        };
+        assert_eq!((len(bytes.clone()), len(kept)), (main.end - main.start, 0));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::stage::may_run;
 use crate::stage::peer;
 use crate::stage::stdout_of;
 
-const FIELDS: [&str; 4] = ["script", "-F", "comm,tid,time,ip", "-i"];
+const FIELDS: [&str; 5] = ["script", "--no-inline", "-F", "comm,tid,time,ip", "-i"];
 
 /// Records with `args`, and holds our reading of the recording against the peer's.
 #[track_caller]
@@ -30,9 +30,7 @@ fn check(args: &[&str]) {
     let ours = stdout_of(bpfperf().args(FIELDS).arg(&recording));
     assert!(100 < ours.lines().count(), "{ours}");
     let Some(perf) = peer() else { return };
-    let mut script = Command::new(perf);
-    let theirs =
-        stdout_of(script.args(["script", "--no-inline"]).args(&FIELDS[1..]).arg(&recording));
+    let theirs = stdout_of(Command::new(perf).args(FIELDS).arg(&recording));
     let words = |text: &str| {
         let line = |it: &str| it.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         text.lines().map(line).collect::<Vec<_>>()

@@ -12,6 +12,7 @@ use crate::stage::output_of;
 use crate::stage::peer;
 use crate::stage::stdout_of;
 use crate::stage::told;
+use crate::stage::without_names_of_libraries;
 
 /// What two recorders, or two readers, agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,10 +183,11 @@ fn check(table: &[(&str, Agree)]) {
         let fields: &[&str] =
             if *agree == Printed { &["-F", "comm,tid,time,event,period"] } else { &[] };
         for recording in [&ours, &perfs] {
-            let said = stdout_of(bpfperf().args(["script", "-i"]).arg(recording).args(fields));
-            let mut script = Command::new(&perf);
-            script.args(["script", "--no-inline", "-i"]).arg(recording).args(fields);
-            let differ = differences(&said, &stdout_of(&mut script));
+            let script = |mut tool: Command| {
+                tool.args(["script", "--no-inline", "-i"]).arg(recording).args(fields);
+                without_names_of_libraries(&stdout_of(&mut tool))
+            };
+            let differ = differences(&script(bpfperf()), &script(Command::new(&perf)));
             assert!(differ.is_empty(), "{options}: {differ:?}");
         }
     }

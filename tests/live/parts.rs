@@ -24,6 +24,7 @@ use crate::stage::output_of;
 use crate::stage::peer;
 use crate::stage::stdout_of;
 use crate::stage::told;
+use crate::stage::without_names_of_libraries;
 
 /// A recorder that writes to `recording`.
 fn record(recording: &Path, args: &[&str]) -> Command {
@@ -55,8 +56,7 @@ fn files(recording: &Path) -> Vec<PathBuf> {
 /// The lines of `script`, one a sample.
 fn lines(mut tool: Command, file: &Path) -> Vec<String> {
     let text = stdout_of(tool.args(["script", "--no-inline", "-i"]).arg(file));
-    // Of a function's names within its library perf may show another one.
-    text.lines().map(|it| it.replace("__GI___", "").replace("__GI_", "")).collect()
+    without_names_of_libraries(&text).lines().map(str::to_owned).collect()
 }
 
 /// Those lines that begin with a number in the place of a task's name; the kernel says -1 of a task that

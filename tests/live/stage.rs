@@ -161,3 +161,18 @@ impl Drop for Background {
         self.child.wait().ok();
     }
 }
+
+/// What `script` prints, without the names of functions of shared libraries: where one has several, perf
+/// may show another of them.
+pub(crate) fn without_names_of_libraries(text: &str) -> String {
+    let line = |line: &str| {
+        let cut = || {
+            let (left, module) = line.rsplit_once(" (")?;
+            let (before, symbol) = left.rsplit_once(' ')?;
+            let (_, offset) = symbol.split_once('+')?;
+            module.contains(".so").then(|| format!("{before} +{offset} ({module}\n"))
+        };
+        cut().unwrap_or_else(|| format!("{line}\n"))
+    };
+    text.lines().map(line).collect()
+}

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use object::Endianness;
 use object::elf;
 use object::read::elf::FileHeader;
+use object::read::elf::SectionHeader as _;
 
 use crate::symbols::DwarfLines;
 use crate::symbols::Error;
@@ -42,6 +43,8 @@ pub struct ElfCode {
     split_units: OnceLock<Box<[OnceLock<Option<ElfFile>>]>>,
     e_machine: u16,
     segments: Vec<Segment>,
+    /// Where code lies that the file says it leaves out, as do files that were split off another.
+    left_out: Vec<Range<u64>>,
 }
 
 /// One of the files that the code of a module and what is known of it lie in.
@@ -60,9 +63,9 @@ impl ElfCode {
     ///
     /// [`Error::Elf`] if `bytes` are no ELF file.
     pub fn parse(bytes: OwnedBytes, debug: Option<OwnedBytes>) -> Result<Self, Error> {
-        let (e_machine, segments) = match class(&bytes)? {
-            Class::Elf32 => machine_and_segments::<elf::FileHeader32<Endianness>>(&bytes)?,
-            Class::Elf64 => machine_and_segments::<elf::FileHeader64<Endianness>>(&bytes)?,
+        let (e_machine, segments, left_out) = match class(&bytes)? {
+            Class::Elf32 => layout::<elf::FileHeader32<Endianness>>(&bytes)?,
+            Class::Elf64 => layout::<elf::FileHeader64<Endianness>>(&bytes)?,
         };
         let file = ElfFile::parse(bytes)?;
         let debug = debug.map(ElfFile::parse).transpose()?;
@@ -75,6 +78,7 @@ impl ElfCode {
             package: OnceLock::new(),
             e_machine,
             segments,
+            left_out,
         })
     }
 
@@ -163,6 +167,9 @@ impl ElfCode {
     /// The code from the link-time address `range.start` on, up to `range.end` or to where the file
     /// has no more of it.
     pub fn code(&self, range: Range<Addr>) -> &[u8] {
+        if self.left_out.iter().any(|it| it.contains(&range.start.0)) {
+            return &[];
+        }
         let code = self.segments.iter().filter(|it| it.is_executable).find_map(|segment| {
             let skip = range.start.0.checked_sub(segment.vaddr)?;
             let start = segment.file.start.checked_add(skip).filter(|it| *it < segment.file.end)?;
@@ -209,9 +216,18 @@ fn has_lines(bytes: &[u8]) -> bool {
     }
 }
 
-fn machine_and_segments<E: FileHeader<Endian = Endianness>>(
-    bytes: &[u8],
-) -> Result<(u16, Vec<Segment>), Error> {
+/// The machine that a file is for, its segments, and where the code lies that it leaves out.
+type Layout = (u16, Vec<Segment>, Vec<Range<u64>>);
+
+fn layout<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Layout, Error> {
     let file = File::<E>::parse(bytes)?;
-    Ok((file.header.e_machine(file.endian), file.segments()))
+    let endian = file.endian;
+    let left_out = file.sections.iter().filter_map(|it| {
+        let flags: u64 = it.sh_flags(endian).into();
+        let is_code = flags & u64::from(elf::SHF_EXECINSTR) != 0;
+        let start: u64 = it.sh_addr(endian).into();
+        let end = start.checked_add(it.sh_size(endian).into())?;
+        (is_code && it.sh_type(endian) == elf::SHT_NOBITS).then_some(start..end)
+    });
+    Ok((file.header.e_machine(endian), file.segments(), left_out.collect()))
 }
