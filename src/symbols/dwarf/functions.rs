@@ -82,7 +82,7 @@ impl Functions {
             each_attribute(&mut entries, abbreviation, |name, value| code.note(name, value))?;
             let id = u32::try_from(functions.len()).unwrap_or(u32::MAX);
             let n_before = ranges.len();
-            code.each_range(unit, |begin, end| ranges.push((begin, end, id)));
+            code.each_range(unit, effort, |begin, end| ranges.push((begin, end, id)));
             if n_before < ranges.len() {
                 functions.push(Function { entry, inlined: OnceLock::new() });
             }
@@ -122,7 +122,7 @@ impl Inlined {
         skip_attributes(&mut entries, abbreviation).ok()?;
         // Where the inlined functions are whose entries are not over yet.
         let mut open: Vec<isize> = Vec::new();
-        while let Ok(true) = this.next(unit, &mut entries, &mut open) {}
+        while let Ok(true) = this.next(unit, &mut entries, &mut open, effort) {}
         let end = entries.next_offset();
         // A function within others is read with each of them.
         if !effort.spend(end.0 - entry.0) {
@@ -138,6 +138,7 @@ impl Inlined {
         unit: UnitRef<'_, Slice<'a>>,
         entries: &mut EntriesRaw<'_, Slice<'a>>,
         open: &mut Vec<isize>,
+        effort: &Effort,
     ) -> gimli::Result<bool> {
         let depth = entries.next_depth();
         if depth <= 0 || entries.is_empty() {
@@ -170,7 +171,7 @@ impl Inlined {
                 if n_open <= MAX_DEPTH {
                     let id = self.calls.len();
                     self.calls.push(call);
-                    code.each_range(unit, |begin, end| {
+                    code.each_range(unit, effort, |begin, end| {
                         if begin < end {
                             let range = InlinedRange { depth: n_open, begin, end, call: id };
                             self.ranges.push(range);

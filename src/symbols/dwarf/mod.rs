@@ -134,8 +134,13 @@ impl<'a> DwarfLines<'a> {
         if let Some(shared) = code.supplement() {
             dwarf.set_sup(load(shared, |id| Some(id.name())));
         }
-        let effort = Effort::new(len(&dwarf.debug_info) + len(&dwarf.debug_line));
-        let mut units = read_units(&dwarf);
+        // A range takes two bytes at the least, and is read for one or two entries.
+        let part = code.part(Part::Debug);
+        let of_ranges = [SectionId::DebugRanges, SectionId::DebugRngLists];
+        let of_ranges = of_ranges.map(|id| section(part, Some(id.name())).len());
+        let sections = [len(&dwarf.debug_info), len(&dwarf.debug_line), of_ranges[0], of_ranges[1]];
+        let effort = Effort::new(sections.into_iter().fold(0, usize::saturating_add));
+        let mut units = read_units(&dwarf, &effort);
         let listed = if units.iter().all(Unit::has_ranges) {
             FxHashMap::default()
         } else {
@@ -147,7 +152,7 @@ impl<'a> DwarfLines<'a> {
             ranges.into_iter().map(move |(begin, end)| (begin, end, id))
         });
         let ranges = Ranges::new(ranges);
-        let shared = dwarf.sup().map_or_else(Vec::new, read_units);
+        let shared = dwarf.sup().map_or_else(Vec::new, |it| read_units(it, &effort));
         Self { code, dwarf, package: OnceLock::new(), units, shared, ranges, effort }
     }
 
@@ -242,12 +247,12 @@ fn section<'a>(file: &'a ElfFile, name: Option<&str>) -> Slice<'a> {
 }
 
 /// The units of `dwarf` whose roots can be read, in order.
-fn read_units<'a>(dwarf: &Dwarf<'a>) -> Vec<Unit<'a>> {
+fn read_units<'a>(dwarf: &Dwarf<'a>, effort: &Effort) -> Vec<Unit<'a>> {
     let headers = headers(dwarf);
     let abbreviations = abbreviations(dwarf, &headers);
     let unit = |header: UnitHeader<Slice<'a>>| {
         let abbreviations = abbreviations.get(&header.debug_abbrev_offset().0)?;
-        Root::read(dwarf, header, Arc::clone(abbreviations)).ok().map(Unit::new)
+        Root::read(dwarf, header, Arc::clone(abbreviations), effort).ok().map(Unit::new)
     };
     in_parallel(headers, unit).into_iter().flatten().collect()
 }

@@ -13,6 +13,7 @@ use gimli::UnitHeader;
 use gimli::UnitRef;
 use gimli::UnitType;
 
+use super::Effort;
 use super::Slice;
 
 /// The most attributes of one entry: an abbreviation can say that there are millions, which take no
@@ -43,6 +44,7 @@ impl<'a> Root<'a> {
         dwarf: &Dwarf<Slice<'a>>,
         header: UnitHeader<Slice<'a>>,
         abbreviations: Arc<Abbreviations>,
+        effort: &Effort,
     ) -> gimli::Result<Self> {
         let (encoding, file_type) = (header.encoding(), dwarf.file_type);
         let mut unit = Unit {
@@ -96,7 +98,7 @@ impl<'a> Root<'a> {
         let low_pc = code.low_pc.and_then(|it| dwarf.attr_address(&unit, it).ok()?);
         unit.low_pc = low_pc.unwrap_or(0);
         let mut ranges = Vec::new();
-        code.each_range(unit.unit_ref(dwarf), |begin, end| ranges.push((begin, end)));
+        code.each_range(unit.unit_ref(dwarf), effort, |begin, end| ranges.push((begin, end)));
         Ok(Self { unit, dwo_name, lines, ranges })
     }
 }
@@ -120,13 +122,22 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Does `add` with the begin and the end of each range; what cannot be read is left out.
-    pub(super) fn each_range(self, unit: UnitRef<'_, Slice<'a>>, mut add: impl FnMut(u64, u64)) {
+    /// Does `add` with the begin and the end of each range; what cannot be read is left out, and so is
+    /// what there is no effort left for, since any number of entries can have the same list.
+    pub(super) fn each_range(
+        self,
+        unit: UnitRef<'_, Slice<'a>>,
+        effort: &Effort,
+        mut add: impl FnMut(u64, u64),
+    ) {
         if let Some(ranges) = self.ranges
             && let Ok(Some(mut ranges)) = unit.attr_ranges(ranges)
         {
             for _ in 0..MAX_RANGES {
                 let Ok(Some(range)) = ranges.next() else { break };
+                if !effort.spend(1) {
+                    break;
+                }
                 add(range.begin, range.end);
             }
             return;

@@ -99,7 +99,9 @@ impl<'a> Unit<'a> {
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let Ok(abbreviations) = dwarf.abbreviations(&header) else { continue };
-            let Ok(mut root) = Root::read(&dwarf, header, abbreviations) else { continue };
+            let Ok(mut root) = Root::read(&dwarf, header, abbreviations, &all.effort) else {
+                continue;
+            };
             if root.unit.dwo_id == Some(id) {
                 all.effort.allow(root.unit.header.unit_length());
                 root.unit.copy_relocated_attributes(&self.root.unit);
