@@ -64,12 +64,17 @@ impl<'data> FunctionEnds<'data> {
             Starts::Table { pairs, .. } => pairs.partition_point(|it| self.start_of(*it) <= start),
             Starts::Read(ranges) => ranges.partition_point(|it| it.0 <= start),
         };
-        let holder = n_before.checked_sub(1).and_then(|idx| self.range(idx));
-        let end = holder.map(|(_, end)| end).filter(|&end| start < end);
-        end.or_else(|| match &self.starts {
+        let next = match &self.starts {
             Starts::Table { pairs, .. } => pairs.get(n_before).map(|it| self.start_of(*it)),
             Starts::Read(ranges) => ranges.get(n_before).map(|it| it.0),
-        })
+        };
+        let holder = n_before.checked_sub(1).and_then(|idx| self.range(idx));
+        match holder.map(|(_, end)| end).filter(|&end| start < end) {
+            // Whoever waits in a system call stands behind its instruction, which can be the last.
+            Some(end) if next.is_none_or(|next| end < next) => Some(end.saturating_add(1)),
+            Some(end) => Some(end),
+            None => next,
+        }
     }
 
     fn start_of(&self, pair: [u8; 8]) -> u64 {
