@@ -1,6 +1,8 @@
-//! `setup`: installs what the build needs and the machine lacks, and nothing else.
+//! `setup`: installs what the build and the tests need and the machine lacks, and nothing else.
 
 use crate::needs;
+use crate::needs::Need;
+use crate::needs::Probe;
 use crate::shell::Failure;
 use crate::shell::Privilege;
 use crate::shell::Shell;
@@ -8,11 +10,23 @@ use crate::shell::Shell;
 /// The family whose packages we install ourselves: Debian's, by apt.
 const DEBIAN: usize = 0;
 
+/// What the tests need beyond it: they compile C++, and compress what mini debug information is made of.
+static OF_TESTS: [Need; 2] = [
+    Need { probe: Probe::Program("g++"), packages: ["g++", "gcc-c++", "gcc", "gcc-c++"] },
+    Need { probe: Probe::Program("xz"), packages: ["xz-utils", "xz", "xz", "xz"] },
+];
+
+/// What this machine lacks of both.
+fn lacking() -> Vec<&'static Need> {
+    let of_tests = OF_TESTS.iter().filter(|need| !need.is_met());
+    needs::missing().into_iter().chain(of_tests).collect()
+}
+
 /// Installs what is missing, or says how to.
 pub(crate) fn run(shell: &Shell, _args: &[String]) -> Result<(), Failure> {
-    let missing = needs::missing();
+    let missing = lacking();
     if missing.is_empty() {
-        println!("setup: the build has all it needs");
+        println!("setup: the build and the tests have all they need");
         return Ok(());
     }
     let family = needs::family();
@@ -41,7 +55,7 @@ pub(crate) fn run(shell: &Shell, _args: &[String]) -> Result<(), Failure> {
     let mut install = shell.as_root(privilege, "env");
     install.args(["DEBIAN_FRONTEND=noninteractive", apt, "-qq"]).args(words).args(packages);
     shell.run(&mut install)?;
-    let missing = needs::missing();
+    let missing = lacking();
     if missing.is_empty() {
         return Ok(());
     }
