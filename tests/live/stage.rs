@@ -163,14 +163,14 @@ impl Drop for Background {
 }
 
 /// What `script` prints, without the names of functions of shared libraries: where one has several, perf
-/// may show another of them.
+/// may show another of them, and it gives what lies between functions to the one before.
 pub(crate) fn without_names_of_libraries(text: &str) -> String {
     let line = |line: &str| {
         let cut = || {
             let (left, module) = line.rsplit_once(" (")?;
             let (before, symbol) = left.rsplit_once(' ')?;
-            let (_, offset) = symbol.split_once('+')?;
-            module.contains(".so").then(|| format!("{before} +{offset} ({module}\n"))
+            let is_name = symbol.contains('+') || symbol == "[unknown]";
+            (is_name && module.contains(".so")).then(|| format!("{before} ({module}\n"))
         };
         cut().unwrap_or_else(|| format!("{line}\n"))
     };
