@@ -307,17 +307,20 @@ impl Output {
             if self.failed.is_some() {
                 features.retain(|(_, bytes)| bytes.len() <= SMALL);
             }
-            let (bits, bytes) = encode_features(&features, FileOffset(self.len));
             let data_len = self.len - layout.data_offset().0;
-            let mut bits_written = bits;
-            match file.write_all_at(&bytes, self.len) {
-                Ok(()) => self.len += bytes.len() as u64,
-                Err(error) => {
-                    bits_written = FeatureBits::default();
-                    let _truncated = file.set_len(self.len);
-                    self.failed.get_or_insert(error);
-                }
-            }
+            let bits_written = loop {
+                let (bits, bytes) = encode_features(&features, FileOffset(self.len));
+                let Err(error) = file.write_all_at(&bytes, self.len) else {
+                    self.len += bytes.len() as u64;
+                    break bits;
+                };
+                self.failed.get_or_insert(error);
+                let _truncated = file.set_len(self.len);
+                // What there is room for stays; with the largest gone the rest may fit.
+                let largest = features.iter().map(|(_, bytes)| bytes.len()).max();
+                let Some(largest) = largest else { break FeatureBits::default() };
+                features.retain(|(_, bytes)| bytes.len() < largest);
+            };
             let header = layout.encode(data_len, bits_written);
             if let Err(error) = file.write_all_at(&header, 0) {
                 self.failed.get_or_insert(error);

@@ -164,6 +164,28 @@ fn what_fits_on_a_full_disk_can_be_read() {
 }
 
 #[test]
+fn features_that_fit_are_written_where_all_of_them_do_not() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    // One page has room for a few records and for all but the largest features.
+    let told = r#"
+        mount --make-rprivate / 2>/dev/null
+        mount -t tmpfs -o size=4k none "$1" || exit 99
+        "$2" record -e cpu-clock -o "$1/p" -- true 2>&1
+        echo "status $?"
+        "$2" report --header-only -i "$1/p"
+        umount "$1"
+    "#;
+    let mut shell = Command::new("unshare");
+    shell.args(["-m", "--propagation", "unchanged", "sh", "-c", told, "sh"]).arg(scratch.path());
+    let text = stdout_of(shell.arg(env!("CARGO_BIN_EXE_bpfperf")));
+    assert!(text.contains("because: ENOSPC: No space left on device"), "{text}");
+    assert!(text.contains("status 1\n") && text.contains("# hostname : "), "{text}");
+}
+
+#[test]
 fn a_pipe_carries_the_samples_and_the_commands_output_does_not_mix_in() {
     let scratch = tempfile::tempdir().unwrap();
     let mut record = bpfperf();
