@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::host::files::Disk;
 use crate::host::files::DiskAndServers;
@@ -57,7 +58,7 @@ impl ThisMachine {
     pub(super) fn new(input: &Input, index: &Index, options: &SymbolOptions) -> Self {
         let release = index.release.as_ref();
         Self {
-            files: DiskAndServers::from_env(),
+            files: DiskAndServers::from_env(tell_of_wait),
             places: Places {
                 symfs: options.symfs(),
                 store: options.store(),
@@ -257,6 +258,14 @@ impl Sources for ThisMachine {
             is_chosen: false,
         })
     }
+}
+
+/// Tells that a server of debug information is waited for.
+fn tell_of_wait(url: &str, at_most: Duration) {
+    message::hint(&format!(
+        "waiting for `{url}`, up to {} s without an answer; `DEBUGINFOD_URLS=` asks no server",
+        at_most.as_secs()
+    ));
 }
 
 fn lines(n: u64) -> String {

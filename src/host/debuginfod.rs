@@ -17,6 +17,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -41,6 +44,11 @@ const MAX_TIME: Duration = Duration::from_secs(300);
 const MAX_SIZE: u64 = 4 << 30;
 /// How long a file that no server had is not asked for again.
 const MISS: Duration = Duration::from_secs(600);
+/// How long a server is waited for before that is told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who is told, once, that a server is waited for, and how long that may take at the most.
+pub type OnWait = fn(url: &str, at_most: Duration);
 
 /// Where the certificates are that this machine trusts.
 const ROOTS: [&str; 4] = [
@@ -54,6 +62,7 @@ const ROOTS: [&str; 4] = [
 pub struct Debuginfod {
     limits: Limits,
     cache: PathBuf,
+    on_wait: OnWait,
     state: Mutex<State>,
 }
 
@@ -73,6 +82,8 @@ struct State {
     /// Of which files it is known that no server has them.
     missing: Vec<(BuildId, Artifact)>,
     troubles: Vec<String>,
+    /// Whether it was told that servers are waited for.
+    has_told: bool,
 }
 
 struct Server {
@@ -109,8 +120,9 @@ enum Error {
 }
 
 impl Debuginfod {
-    /// A client of the servers that the environment names; `None` if it names none.
-    pub fn from_env() -> Option<Self> {
+    /// A client of the servers that the environment names, which has `on_wait` called by a thread of its
+    /// own where one is slow; `None` if it names none.
+    pub fn from_env(on_wait: OnWait) -> Option<Self> {
         let urls = env::var("DEBUGINFOD_URLS").ok()?;
         let number = |name| env::var(name).ok()?.trim().parse::<u64>().ok().filter(|it| *it != 0);
         let seconds = |name| number(name).map(Duration::from_secs);
@@ -119,11 +131,11 @@ impl Debuginfod {
             max_time: seconds("DEBUGINFOD_MAXTIME").unwrap_or(MAX_TIME),
             max_size: number("DEBUGINFOD_MAXSIZE").unwrap_or(MAX_SIZE),
         };
-        Self::new(&urls, cache()?, limits)
+        Self::new(&urls, cache()?, limits, on_wait)
     }
 
     /// A client of the servers in `urls`, a list with spaces between them.
-    fn new(urls: &str, cache: PathBuf, limits: Limits) -> Option<Self> {
+    fn new(urls: &str, cache: PathBuf, limits: Limits, on_wait: OnWait) -> Option<Self> {
         // Other words are settings of the client of elfutils.
         let is_url = |it: &&str| it.starts_with("http://") || it.starts_with("https://");
         let urls: Vec<&str> = urls.split_whitespace().filter(is_url).collect();
@@ -138,8 +150,9 @@ impl Debuginfod {
             waited: Duration::ZERO,
             missing: Vec::new(),
             troubles: Vec::new(),
+            has_told: false,
         };
-        Some(Self { limits, cache, state: Mutex::new(state) })
+        Some(Self { limits, cache, on_wait, state: Mutex::new(state) })
     }
 
     /// The file of `build_id`, from the cache, or from the first server that has it.
@@ -160,18 +173,22 @@ impl Debuginfod {
         if state.missing.contains(&(build_id, artifact)) {
             return None;
         }
-        let State { agent, servers, waited, missing, troubles } = &mut *state;
+        let State { agent, servers, waited, missing, troubles, has_told } = &mut *state;
+        let mut is_sure = true;
         for server in servers.iter_mut().filter(|it| it.is_asked) {
             let url = server.url.trim_end_matches('/');
             let url = format!("{url}/buildid/{build_id}/{}", name(artifact));
             let started = Instant::now();
             let left = self.limits.max_time.saturating_sub(*waited);
-            let fetched = self.fetch(agent, &url, build_id, &folder, &path, left);
+            let at_most = self.limits.timeout.min(left);
+            let fetch = || self.fetch(agent, &url, build_id, &folder, &path, left);
+            let fetched = telling(PATIENCE, self.on_wait, &server.url, at_most, has_told, fetch);
             *waited = waited.saturating_add(started.elapsed());
             match fetched {
                 Ok(()) => return Some(path),
                 Err(Error::Missing) => {}
                 Err(error) => {
+                    is_sure = false;
                     tracing::debug!(url, %error, "no debug information");
                     let sent_something =
                         matches!(error, Error::Status(_) | Error::OtherBuild | Error::TooLong(_));
@@ -184,6 +201,11 @@ impl Debuginfod {
             }
         }
         missing.push((build_id, artifact));
+        // As the client of elfutils leaves word: nobody asks for it again for a while.
+        if is_sure && servers.iter().all(|it| it.is_asked) {
+            let left = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, b""));
+            left.unwrap_or_else(|error| tracing::debug!(%error, "cannot leave word in the cache"));
+        }
         None
     }
 
@@ -255,6 +277,34 @@ impl Debuginfod {
     }
 }
 
+/// What `work` makes; `on_wait` is called, if it was not yet, where that takes longer than `patience`.
+fn telling<T>(
+    patience: Duration,
+    on_wait: OnWait,
+    url: &str,
+    at_most: Duration,
+    has_told: &mut bool,
+    work: impl FnOnce() -> T,
+) -> T {
+    if *has_told {
+        return work();
+    }
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let is_slow = is_done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+            if is_slow {
+                on_wait(url, at_most);
+            }
+            is_slow
+        });
+        let made = work();
+        drop(done);
+        *has_told = watch.join().unwrap_or(false);
+        made
+    })
+}
+
 /// The most troubles that are told of a run.
 const MAX_TROUBLES: usize = 3;
 
@@ -317,7 +367,7 @@ mod tests {
     use std::net::TcpStream;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering;
-    use std::thread;
+    use std::time::SystemTime;
 
     use super::*;
 
@@ -390,7 +440,7 @@ mod tests {
     }
 
     fn client(urls: &str, cache: &Path) -> Debuginfod {
-        Debuginfod::new(urls, cache.to_owned(), LIMITS).unwrap()
+        Debuginfod::new(urls, cache.to_owned(), LIMITS, |_, _| {}).unwrap()
     }
 
     #[test]
@@ -408,16 +458,45 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_has_is_asked_for_once_a_run() {
+    fn what_no_server_has_is_not_asked_for_again_for_a_while() {
         let dir = tempfile::tempdir().unwrap();
         let (url, n_asked) = server(right);
-        let client = client(&url, dir.path());
-        for _ in 0..3 {
-            assert_eq!(client.find(id(), Artifact::Executable), None);
+        for _ in 0..2 {
+            let client = client(&url, dir.path());
+            for _ in 0..3 {
+                assert_eq!(client.find(id(), Artifact::Executable), None);
+            }
+            assert_eq!(n_asked.load(Ordering::SeqCst), 1);
+            assert_eq!(client.take_troubles(), [""; 0]);
         }
-        assert_eq!(n_asked.load(Ordering::SeqCst), 1);
-        assert_eq!(client.take_troubles(), [""; 0]);
+        let word = dir.path().join(id().to_string()).join("executable");
+        let written = fs::File::options().write(true).open(&word).unwrap();
+        written.set_modified(SystemTime::now() - MISS).unwrap();
+        assert_eq!(client(&url, dir.path()).find(id(), Artifact::Executable), None);
+        assert_eq!(n_asked.load(Ordering::SeqCst), 2);
+        let client = client(&url, dir.path());
         assert_eq!(client.find(id(), Artifact::DebugInfo).map(|it| it.is_file()), Some(true));
+    }
+
+    #[test]
+    fn who_waits_for_a_server_is_told_once() {
+        static TOLD: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+        let tell: OnWait = |url, at_most| TOLD.lock().unwrap().push((url.to_owned(), at_most));
+        let at_most = Duration::from_secs(7);
+        let wait_until_told = || {
+            while TOLD.lock().unwrap().is_empty() {
+                thread::yield_now();
+            }
+            5
+        };
+        let mut has_told = false;
+        assert_eq!(telling(LIMITS.timeout, tell, "http://x", at_most, &mut has_told, || 3), 3);
+        assert!(!has_told && TOLD.lock().unwrap().is_empty());
+        for _ in 0..2 {
+            let (none, has_told) = (Duration::ZERO, &mut has_told);
+            assert_eq!(telling(none, tell, "http://slow", at_most, has_told, wait_until_told), 5);
+        }
+        assert_eq!(*TOLD.lock().unwrap(), [("http://slow".to_owned(), at_most)]);
     }
 
     #[test]
@@ -448,7 +527,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (url, n_asked) = server(answer);
         let limits = Limits { timeout: Duration::from_millis(300), ..LIMITS };
-        let client = Debuginfod::new(&url, dir.path().to_owned(), limits).unwrap();
+        let client = Debuginfod::new(&url, dir.path().to_owned(), limits, |_, _| {}).unwrap();
         let started = Instant::now();
         assert_eq!(client.find(id(), Artifact::DebugInfo), None);
         assert!(started.elapsed() < LIMITS.timeout, "{:?}", started.elapsed());
@@ -504,8 +583,12 @@ mod tests {
     #[test]
     fn without_servers_there_is_no_client() {
         for urls in ["", "  ", "ima:enforcing", "file:///srv"] {
-            assert!(Debuginfod::new(urls, "/nonexistent".into(), LIMITS).is_none(), "{urls}");
+            assert!(
+                Debuginfod::new(urls, "/nonexistent".into(), LIMITS, |_, _| {}).is_none(),
+                "{urls}"
+            );
         }
-        assert!(Debuginfod::new("https://x.example", "/nonexistent".into(), LIMITS).is_some());
+        let client = Debuginfod::new("https://x.example", "/nonexistent".into(), LIMITS, |_, _| {});
+        assert!(client.is_some());
     }
 }

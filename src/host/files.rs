@@ -28,6 +28,7 @@ use crate::units::BuildId;
 use crate::units::Nanos;
 
 use super::debuginfod::Debuginfod;
+use super::debuginfod::OnWait;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +63,9 @@ pub struct DiskAndServers {
 }
 
 impl DiskAndServers {
-    /// The servers of `DEBUGINFOD_URLS`, if there are any.
-    pub fn from_env() -> Self {
-        Self { servers: Debuginfod::from_env().map(Arc::new) }
+    /// The servers of `DEBUGINFOD_URLS`, if there are any; `on_wait` is called where one is slow.
+    pub fn from_env(on_wait: OnWait) -> Self {
+        Self { servers: Debuginfod::from_env(on_wait).map(Arc::new) }
     }
 
     /// What went wrong with servers, each of it once.

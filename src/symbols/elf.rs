@@ -39,8 +39,8 @@ use super::Symbol;
 use super::SymbolIdx;
 use super::SymbolTable;
 use super::build_id::build_id_in;
+use super::find::DebugSearch;
 use super::find::FileSet;
-use super::find::debug_of_saved;
 use super::plt;
 use super::table::Builder;
 use super::table::Ends;
@@ -129,12 +129,16 @@ impl ElfModule {
     ///
     /// [`Error::Open`] if there is no such file, [`Error::OtherBuild`] or [`Error::OtherFile`] if
     /// another one is there, [`Error::Elf`] if it is no ELF file.
-    pub fn load<F: Files>(files: &F, file: &ModuleFile, places: &Places) -> Result<Self, Error> {
+    pub fn load<F: Files + Clone>(
+        files: &F,
+        file: &ModuleFile,
+        places: &Places,
+    ) -> Result<Self, Error> {
         let found = FileSet::find(files, file, places)?;
         let debug = match found.identity.symbols {
             Symbols::Full => None,
             Symbols::Dynamic | Symbols::None => {
-                found.debug(|_, identity| identity.symbols == Symbols::Full)
+                found.search().find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
         Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
@@ -146,18 +150,20 @@ impl ElfModule {
     /// # Errors
     ///
     /// [`Error::Elf`] if it is no ELF file.
-    pub fn load_saved<F: Files>(
+    pub fn load_saved<F: Files + Clone>(
         files: &F,
         file: &ModuleFile,
         places: &Places,
         saved: &[u8],
     ) -> Result<Self, Error> {
-        let is_full = |_: &[u8], it: &Identity| it.symbols == Symbols::Full;
         let debug = match Identity::of(saved)?.symbols {
             Symbols::Full => None,
-            Symbols::Dynamic | Symbols::None => debug_of_saved(files, file, places, saved, is_full),
+            Symbols::Dynamic | Symbols::None => {
+                let search = DebugSearch::of_saved(files, file, places, saved)?;
+                search.find(|_, identity| identity.symbols == Symbols::Full)
+            }
         };
-        Self::parse(saved, debug.as_deref())
+        Self::parse(saved, debug.as_ref().map(|(_, bytes)| &**bytes))
     }
 
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that

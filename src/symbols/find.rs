@@ -119,57 +119,79 @@ impl<'a, F: Files> FileSet<'a, F> {
         matches!(self.root, Root::Process(_)).then_some(Root::Own)
     }
 
-    /// The first file with its debug information that `is_wanted`, by its bytes and what it says of
-    /// itself.
-    pub(super) fn debug(
-        &self,
-        is_wanted: impl Fn(&[u8], &Identity) -> bool,
-    ) -> Option<(PathBuf, F::Bytes)> {
-        let roots = std::iter::once(self.root.clone()).chain(self.own_root());
-        debug_of(self.files, self.places, &self.path, &self.identity, roots, is_wanted)
+    /// What its debug information is looked for by.
+    pub(super) fn search(&self) -> DebugSearch<F>
+    where
+        F: Clone,
+    {
+        DebugSearch {
+            files: self.files.clone(),
+            places: self.places.clone(),
+            path: self.path.clone(),
+            identity: self.identity.clone(),
+            roots: std::iter::once(self.root.clone()).chain(self.own_root()).collect(),
+        }
     }
 }
 
-/// The first file with the debug information of a file that was mapped from `path` and says `identity`
-/// of itself that `is_wanted`, looked for below `roots`.
-fn debug_of<F: Files>(
-    files: &F,
-    places: &Places,
-    path: &Path,
-    identity: &Identity,
-    roots: impl Iterator<Item = Root>,
-    is_wanted: impl Fn(&[u8], &Identity) -> bool,
-) -> Option<(PathBuf, F::Bytes)> {
-    let Identity { build_id, debug_link, symbols: _ } = identity;
-    let sought = debug_files(path, *build_id, debug_link.as_ref());
-    let below_roots = roots.flat_map(|root| {
-        let below = |it: &DebugFile| DebugFile { path: root.at(&it.path), crc: it.crc };
-        sought.iter().map(below).collect::<Vec<_>>()
-    });
-    let stored = build_id.map(|it| places.stored(it, "debug")).unwrap_or_default();
-    let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
-    let fetched = std::iter::once_with(|| files.fetch((*build_id)?, Artifact::DebugInfo));
-    let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
-    let mut all = below_roots.chain(stored).chain(fetched);
-    all.find_map(|it| {
-        let bytes = open_debug(files, &it, *build_id, &is_wanted)?;
-        Some((it.path, bytes))
-    })
+/// What the debug information of a file is looked for by, at once or later.
+#[derive(Debug)]
+pub(super) struct DebugSearch<F: Files> {
+    files: F,
+    places: Places,
+    /// The path that the file was mapped from.
+    path: PathBuf,
+    /// What the file says of itself.
+    identity: Identity,
+    roots: Vec<Root>,
 }
 
-/// As [`FileSet::debug`], for a file of which a recording kept no more than `saved`.
-pub(super) fn debug_of_saved<F: Files>(
-    files: &F,
-    file: &ModuleFile,
-    places: &Places,
-    saved: &[u8],
-    is_wanted: impl Fn(&[u8], &Identity) -> bool,
-) -> Option<F::Bytes> {
-    let identity = Identity::of(saved).ok()?;
-    let path = undeleted(&file.path).unwrap_or(&file.path);
-    let root = places.symfs.clone().map_or(Root::Own, Root::Symfs);
-    let found = debug_of(files, places, path, &identity, std::iter::once(root), is_wanted);
-    found.map(|(_, bytes)| bytes)
+impl<F: Files> DebugSearch<F> {
+    /// For a file of which a recording kept no more than `saved`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Elf`] if that is no ELF file.
+    pub(super) fn of_saved(
+        files: &F,
+        file: &ModuleFile,
+        places: &Places,
+        saved: &[u8],
+    ) -> Result<Self, Error>
+    where
+        F: Clone,
+    {
+        Ok(Self {
+            files: files.clone(),
+            places: places.clone(),
+            path: undeleted(&file.path).unwrap_or(&file.path).to_owned(),
+            identity: Identity::of(saved)?,
+            roots: vec![places.symfs.clone().map_or(Root::Own, Root::Symfs)],
+        })
+    }
+
+    /// The first file with debug information that `is_wanted`, by its bytes and what it says of itself.
+    pub(super) fn find(
+        &self,
+        is_wanted: impl Fn(&[u8], &Identity) -> bool,
+    ) -> Option<(PathBuf, F::Bytes)> {
+        let Self { files, places, path, identity, roots } = self;
+        let Identity { build_id, debug_link, symbols: _ } = identity;
+        let sought = debug_files(path, *build_id, debug_link.as_ref());
+        let below_roots = roots.iter().flat_map(|root| {
+            let below = |it: &DebugFile| DebugFile { path: root.at(&it.path), crc: it.crc };
+            sought.iter().map(below).collect::<Vec<_>>()
+        });
+        let stored = build_id.map(|it| places.stored(it, "debug")).unwrap_or_default();
+        let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
+        let fetched = std::iter::once_with(|| files.fetch((*build_id)?, Artifact::DebugInfo));
+        let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
+        let mut all = below_roots.chain(stored).chain(fetched);
+        all.find_map(|it| {
+            let bytes = open_debug(files, &it, *build_id, &is_wanted)?;
+            Some((it.path, bytes))
+        })
+    }
 }
 
 /// Where the file may be, the likeliest place first, and before those where it only may be another.
@@ -265,7 +287,7 @@ mod tests {
     use crate::units::Pid;
 
     /// A machine with files that say no more than a build id each.
-    #[derive(Default)]
+    #[derive(Clone, Default)]
     struct Store(HashMap<PathBuf, (Option<BuildId>, FileStatus)>);
 
     impl Files for Store {
@@ -490,7 +512,7 @@ mod tests {
         let debug = |files: &[_]| {
             let store = store(files);
             let found = FileSet::find(&store, &file, &places).unwrap();
-            found.debug(|_, _| true).map(|(path, _)| path)
+            found.search().find(|_, _| true).map(|(path, _)| path)
         };
         let (in_it, out_of_it) = (
             (inside.as_str(), Some(one()), on_disk(7, 1)),

@@ -39,11 +39,11 @@ impl Functions {
     /// # Errors
     ///
     /// [`Error::Open`] if there is no such file, [`Error::Elf`] if it is no ELF file.
-    pub fn load<F: Files>(files: &F, path: &Path) -> Result<Self, Error> {
+    pub fn load<F: Files + Clone>(files: &F, path: &Path) -> Result<Self, Error> {
         let file = ModuleFile::at(path);
         let places = Places::default();
         let found = FileSet::find(files, &file, &places)?;
-        let debug = found.debug(|_, identity| identity.symbols == Symbols::Full);
+        let debug = found.search().find(|_, identity| identity.symbols == Symbols::Full);
         Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
     }
 

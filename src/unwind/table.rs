@@ -1,6 +1,7 @@
 //! The unwind tables of a file: from an address to the row that tells of it.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use gimli::BaseAddresses;
 use gimli::CfaRule;
@@ -33,10 +34,12 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The unwind tables of a file, indexed.
 pub struct Table<'a> {
+    code: &'a ElfCode,
     arch: Arch,
     bases: BaseAddresses,
     eh_frame: Option<Frames<'a, EhFrame<Bytes<'a>>>>,
-    debug_frame: Option<Frames<'a, DebugFrame<Bytes<'a>>>>,
+    /// Looked for where the other has no row, since it may lie in a file that has to be found.
+    debug_frame: OnceLock<Option<Frames<'a, DebugFrame<Bytes<'a>>>>>,
 }
 
 /// A section with the entries of functions.
@@ -111,31 +114,33 @@ impl<'a> Table<'a> {
             .set_eh_frame(addr(".eh_frame"))
             .set_text(addr(".text"))
             .set_got(addr(".got"));
-        let vendor = match arch {
-            Arch::X86_64 => Vendor::Default,
-            Arch::Aarch64 => Vendor::AArch64,
-        };
         let eh_frame = section(Part::Mapped, ".eh_frame").map(|it| {
             let mut frames = EhFrame::new(it.bytes, LittleEndian);
             frames.set_address_size(8);
-            frames.set_vendor(vendor);
+            frames.set_vendor(vendor(arch));
             let hdr = section(Part::Mapped, ".eh_frame_hdr");
             let index = hdr.and_then(|hdr| sorted(hdr, it));
             let index = index.unwrap_or_else(|| Index::Own(entries(&frames, it.bytes, &bases)));
             Frames { section: frames, bytes: it.bytes, index, form: Form::EhFrame }
         });
-        let debug_frame = [Part::Debug, Part::Mapped]
-            .into_iter()
-            .find_map(|part| section(part, ".debug_frame"))
-            .map(|it| {
-                let mut frames = DebugFrame::new(it.bytes, LittleEndian);
-                frames.set_address_size(8);
-                frames.set_vendor(vendor);
-                let index = Index::Own(entries(&frames, it.bytes, &bases));
-                Frames { section: frames, bytes: it.bytes, index, form: Form::DebugFrame }
-            });
-        let has_some = eh_frame.is_some() || debug_frame.is_some();
-        has_some.then_some(Self { arch, bases, eh_frame, debug_frame })
+        let debug_frame = OnceLock::new();
+        let this = Self { code, arch, bases, eh_frame, debug_frame };
+        (this.eh_frame.is_some() || this.debug_frame().is_some()).then_some(this)
+    }
+
+    fn debug_frame(&self) -> Option<&Frames<'a, DebugFrame<Bytes<'a>>>> {
+        let find = || {
+            let mut sections = [Part::Debug, Part::Mapped]
+                .into_iter()
+                .filter_map(|part| self.code.section(part, ".debug_frame"));
+            let found = sections.find(|it| !it.bytes.is_empty())?;
+            let mut frames = DebugFrame::new(found.bytes, LittleEndian);
+            frames.set_address_size(8);
+            frames.set_vendor(vendor(self.arch));
+            let index = Index::Own(entries(&frames, found.bytes, &self.bases));
+            Some(Frames { section: frames, bytes: found.bytes, index, form: Form::DebugFrame })
+        };
+        self.debug_frame.get_or_init(find).as_ref()
     }
 
     /// The machine whose code they tell of.
@@ -149,7 +154,7 @@ impl<'a> Table<'a> {
     /// damaged there gives a row that leads nowhere.
     pub fn row(&self, addr: Addr, context: &mut Context) -> Option<Row> {
         let of_eh_frame = self.eh_frame.as_ref().and_then(|it| self.find(it, addr.0, context));
-        of_eh_frame.or_else(|| self.find(self.debug_frame.as_ref()?, addr.0, context))
+        of_eh_frame.or_else(|| self.find(self.debug_frame()?, addr.0, context))
     }
 
     fn find<S: UnwindSection<Bytes<'a>>>(
@@ -238,6 +243,13 @@ impl<'a> Table<'a> {
         rules.sort_unstable_by_key(|it| it.0);
         let rules = rules.into_boxed_slice();
         Some(Row { cfa, rules, return_register: 0, is_signal: false, is_signed })
+    }
+}
+
+fn vendor(arch: Arch) -> Vendor {
+    match arch {
+        Arch::X86_64 => Vendor::Default,
+        Arch::Aarch64 => Vendor::AArch64,
     }
 }
 

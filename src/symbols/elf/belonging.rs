@@ -32,25 +32,21 @@ pub(super) struct Belonging {
     fetch: Fetch,
     /// Where the paths in the debug information begin.
     roots: Vec<Root>,
-    /// The files themselves, as they were found.
-    paths: Vec<PathBuf>,
+    /// The module's file itself, as it was found.
+    at: PathBuf,
     /// The module's path, in the eyes of whoever mapped it.
     path: PathBuf,
 }
 
 impl fmt::Debug for Belonging {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Belonging").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("Belonging").field("at", &self.at).finish_non_exhaustive()
     }
 }
 
 impl Belonging {
-    /// What belongs to the file that was `found` and to the one with its debug information, which is
-    /// at `debug`.
-    pub(super) fn to<F: Files + Clone + 'static>(
-        found: &FileSet<'_, F>,
-        debug: Option<&Path>,
-    ) -> Self {
+    /// What belongs to the file that was `found` and to the one with its debug information.
+    pub(super) fn to<F: Files + Clone + 'static>(found: &FileSet<'_, F>) -> Self {
         let files = found.files.clone();
         let open = move |path: &Path| {
             let bytes = files.open(path).ok()?.bytes;
@@ -58,16 +54,22 @@ impl Belonging {
         };
         let files = found.files.clone();
         let fetch = Arc::new(move |id| files.fetch(id, Artifact::DebugInfo));
-        let paths = debug.into_iter().chain([found.at.as_path()]).map(Path::to_owned).collect();
         let mut roots = vec![found.root.clone()];
         roots.extend(found.own_root());
-        Self { open: Arc::new(open), fetch, roots, paths, path: found.path.clone() }
+        let (at, path) = (found.at.clone(), found.path.clone());
+        Self { open: Arc::new(open), fetch, roots, at, path }
     }
 
-    /// The file that `debug` shares debug information with, if that is the right one.
+    /// The files themselves, that with the debug information, which is at `debug`, first.
+    fn paths<'p>(&'p self, debug: Option<&'p Path>) -> impl Iterator<Item = &'p Path> {
+        debug.into_iter().chain([self.at.as_path()])
+    }
+
+    /// The file that `debug`, which is at `debug_at` where it is another than the module's, shares debug
+    /// information with, if that is the right one.
     ///
     /// Source: `dwz(1)`; `.gnu_debugaltlink` is a path, a zero and a build id.
-    pub(super) fn supplement(&self, debug: &ElfFile) -> Option<ElfFile> {
+    pub(super) fn supplement(&self, debug: &ElfFile, debug_at: Option<&Path>) -> Option<ElfFile> {
         let link = debug.section(".gnu_debugaltlink")?.bytes;
         let end = link.iter().position(|&byte| byte == 0)?;
         let (name, rest) = link.split_at_checked(end)?;
@@ -78,7 +80,7 @@ impl Belonging {
         let by_id = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
         let mut sought = Vec::new();
         if name.is_relative() {
-            sought.extend(self.paths.iter().filter_map(|it| Some(it.parent()?.join(name))));
+            sought.extend(self.paths(debug_at).filter_map(|it| Some(it.parent()?.join(name))));
         } else {
             sought.extend(self.roots.iter().map(|it| it.at(name)));
         }
@@ -99,7 +101,7 @@ impl Belonging {
 
     /// The package of all that the compiler of `debug` left in files of its own. Each unit says which
     /// part of it is its own, so that another package does no harm.
-    pub(super) fn package(&self, debug: &ElfFile) -> Option<ElfFile> {
+    pub(super) fn package(&self, debug: &ElfFile, debug_at: Option<&Path>) -> Option<ElfFile> {
         // Without a table of addresses nothing was left elsewhere.
         debug.section(".debug_addr").or_else(|| debug.section(".debug_gnu_pubnames"))?;
         let with_suffix = |path: &Path| {
@@ -108,18 +110,24 @@ impl Belonging {
             PathBuf::from(path)
         };
         let below = Path::new("/usr/lib/debug").join(self.path.strip_prefix("/").ok()?);
-        let sought = self.paths.iter().map(|it| with_suffix(it));
+        let sought = self.paths(debug_at).map(with_suffix);
         let sought = sought.chain(self.roots.iter().map(|it| with_suffix(&it.at(&self.path))));
         let mut sought = sought.chain(self.roots.iter().map(|it| with_suffix(&it.at(&below))));
         sought.find_map(|path| ElfFile::parse((self.open)(&path)?).ok())
     }
 
     /// The file `name` that the compiler left in `folder`, or beside the module.
-    pub(super) fn unit(&self, folder: &[u8], name: &[u8]) -> Option<ElfFile> {
+    pub(super) fn unit(
+        &self,
+        debug_at: Option<&Path>,
+        folder: &[u8],
+        name: &[u8],
+    ) -> Option<ElfFile> {
         let name = Path::new(OsStr::from_bytes(name));
         let path = Path::new(OsStr::from_bytes(folder)).join(name);
         let sought = self.roots.iter().map(|it| it.at(&path));
-        let beside = self.paths.iter().filter_map(|it| Some(it.parent()?.join(name.file_name()?)));
+        let paths = self.paths(debug_at);
+        let beside = paths.filter_map(|it| Some(it.parent()?.join(name.file_name()?)));
         sought.chain(beside).find_map(|path| ElfFile::parse((self.open)(&path)?).ok())
     }
 }

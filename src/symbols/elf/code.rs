@@ -1,6 +1,9 @@
 //! The code of an ELF file, and the lines of source that it came from.
 
+use std::fmt;
 use std::ops::Range;
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -15,8 +18,8 @@ use crate::symbols::Files;
 use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
 use crate::symbols::Places;
+use crate::symbols::find::DebugSearch;
 use crate::symbols::find::FileSet;
-use crate::symbols::find::debug_of_saved;
 use crate::units::Addr;
 use crate::units::FileOffset;
 
@@ -33,8 +36,10 @@ use super::class;
 #[derive(Debug)]
 pub struct ElfCode {
     file: ElfFile,
-    /// The file with the line table, where it is another one.
-    debug: Option<ElfFile>,
+    /// The file with the line table, where it is another one; looked for when it is asked for, since it
+    /// may have to be fetched.
+    debug: OnceLock<Option<DebugFile>>,
+    find_debug: FindDebug,
     /// What the debug information refers to, where the files came from a store.
     belonging: Option<Belonging>,
     supplement: OnceLock<Option<ElfFile>>,
@@ -45,6 +50,33 @@ pub struct ElfCode {
     segments: Vec<Segment>,
     /// Where code lies that the file says it leaves out, as do files that were split off another.
     left_out: Vec<Range<u64>>,
+}
+
+/// A file with the line table of another.
+#[derive(Debug)]
+struct DebugFile {
+    /// Where it was found, if it was looked for.
+    at: Option<PathBuf>,
+    file: ElfFile,
+}
+
+/// Finds the file with the line table.
+struct FindDebug(Box<dyn Fn() -> Option<DebugFile> + Send + Sync>);
+
+impl fmt::Debug for FindDebug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FindDebug").finish_non_exhaustive()
+    }
+}
+
+impl FindDebug {
+    fn new<F: Files + 'static>(search: DebugSearch<F>) -> Self {
+        Self(Box::new(move || {
+            let (at, bytes) = search.find(|bytes, _| has_lines(bytes))?;
+            let file = ElfFile::parse(Arc::new(bytes)).ok()?;
+            Some(DebugFile { at: Some(at), file })
+        }))
+    }
 }
 
 /// One of the files that the code of a module and what is known of it lie in.
@@ -71,7 +103,8 @@ impl ElfCode {
         let debug = debug.map(ElfFile::parse).transpose()?;
         Ok(Self {
             file,
-            debug,
+            debug: OnceLock::from(debug.map(|file| DebugFile { at: None, file })),
+            find_debug: FindDebug(Box::new(|| None)),
             belonging: None,
             supplement: OnceLock::new(),
             split_units: OnceLock::new(),
@@ -94,13 +127,13 @@ impl ElfCode {
         places: &Places,
     ) -> Result<Self, Error> {
         let found = FileSet::find(files, file, places)?;
-        let debug =
-            if has_lines(&found.bytes) { None } else { found.debug(|bytes, _| has_lines(bytes)) };
-        let belonging = Belonging::to(&found, debug.as_ref().map(|(path, _)| path.as_path()));
-        let debug = debug.map(|(_, bytes)| Arc::new(bytes) as OwnedBytes);
-        let mut this = Self::parse(Arc::new(found.bytes), debug)?;
-        this.belonging = Some(belonging);
-        Ok(this)
+        let belonging = Some(Belonging::to(&found));
+        let search = (!has_lines(&found.bytes)).then(|| found.search());
+        let this = Self { belonging, ..Self::parse(Arc::new(found.bytes), None)? };
+        Ok(match search {
+            Some(search) => this.with(search),
+            None => this,
+        })
     }
 
     /// Reads `saved`, what a recording kept of the file that was mapped, and the file with its line
@@ -109,27 +142,40 @@ impl ElfCode {
     /// # Errors
     ///
     /// [`Error::Elf`] if it is no ELF file.
-    pub fn load_saved<F: Files>(
+    pub fn load_saved<F: Files + Clone + 'static>(
         files: &F,
         file: &ModuleFile,
         places: &Places,
         saved: OwnedBytes,
     ) -> Result<Self, Error> {
-        let debug = debug_of_saved(files, file, places, &saved, |bytes, _| has_lines(bytes));
-        Self::parse(saved, debug.map(|it| Arc::new(it) as OwnedBytes))
+        let search = DebugSearch::of_saved(files, file, places, &saved)?;
+        Ok(Self::parse(saved, None)?.with(search))
+    }
+
+    /// The same with a file that has its line table, if `search` finds one.
+    fn with<F: Files + 'static>(self, search: DebugSearch<F>) -> Self {
+        Self { debug: OnceLock::new(), find_debug: FindDebug::new(search), ..self }
+    }
+
+    fn debug(&self) -> Option<&DebugFile> {
+        self.debug.get_or_init(|| (self.find_debug.0)()).as_ref()
+    }
+
+    fn debug_at(&self) -> Option<&Path> {
+        self.debug()?.at.as_deref()
     }
 
     /// The file that its debug information shares some of with that of other modules, as `dwz` leaves
     /// it (`.gnu_debugaltlink`); none where it shares none, or where that file is not there.
     pub fn supplement(&self) -> Option<&ElfFile> {
-        let find = || self.belonging.as_ref()?.supplement(self.part(Part::Debug));
+        let find = || self.belonging.as_ref()?.supplement(self.part(Part::Debug), self.debug_at());
         self.supplement.get_or_init(find).as_ref()
     }
 
     /// The package (`.dwp`) of the debug information that the compiler left in files of its own; a
     /// unit in it counts only if its id is that of the unit that refers to it.
     pub fn package(&self) -> Option<&ElfFile> {
-        let find = || self.belonging.as_ref()?.package(self.part(Part::Debug));
+        let find = || self.belonging.as_ref()?.package(self.part(Part::Debug), self.debug_at());
         self.package.get_or_init(find).as_ref()
     }
 
@@ -145,7 +191,8 @@ impl ElfCode {
     ) -> Option<&ElfFile> {
         let cells = || std::iter::repeat_with(OnceLock::new).take(n_units).collect();
         let cell = self.split_units.get_or_init(cells).get(number)?;
-        cell.get_or_init(|| self.belonging.as_ref()?.unit(comp_dir, dwo_name)).as_ref()
+        let find = || self.belonging.as_ref()?.unit(self.debug_at(), comp_dir, dwo_name);
+        cell.get_or_init(find).as_ref()
     }
 
     /// Whose code it is; `None` for a machine whose code cannot be shown.
@@ -189,7 +236,7 @@ impl ElfCode {
     pub fn part(&self, part: Part) -> &ElfFile {
         match part {
             Part::Mapped => &self.file,
-            Part::Debug => self.debug.as_ref().unwrap_or(&self.file),
+            Part::Debug => self.debug().map_or(&self.file, |it| &it.file),
         }
     }
 
