@@ -4,11 +4,14 @@ use std::env;
 use std::path::Path;
 
 use crate::host::packages::dpkg_owner;
+use crate::replay::Lacked;
 use crate::replay::Lacking;
 use crate::replay::Nameless;
 use crate::replay::Names;
+use crate::replay::Unnamed;
 use crate::symbols::Error;
 use crate::symbols::undeleted;
+use crate::units::Pid;
 
 use super::message;
 
@@ -51,7 +54,7 @@ fn lines(lacking: &[Lacking<'_>], n_samples: u64, means: &Means<'_>) -> Option<(
         .take(worth)
         .map(|it| {
             let (name, percent) = (&it.dso.short_name, percent(it.n_samples));
-            format!("`{name}` {percent:.1} % ({})", in_words(it.error))
+            format!("`{name}` {percent:.1} % ({})", in_words(&it.what))
         })
         .collect();
     let rest = lacking.get(worth..).unwrap_or_default();
@@ -66,19 +69,28 @@ fn lines(lacking: &[Lacking<'_>], n_samples: u64, means: &Means<'_>) -> Option<(
 }
 
 /// Why a file has no names, in a word or two.
-fn in_words(error: Option<&Error>) -> &'static str {
-    match error {
-        None => "stripped",
-        Some(Error::Open { .. }) => "not there",
-        Some(Error::OtherBuild { .. }) => "another build is there",
-        Some(Error::OtherFile { .. }) => "another file is there, or it was written to since",
-        Some(_) => "no ELF file",
-    }
+fn in_words(what: &Lacked<'_>) -> String {
+    let words = match what {
+        Lacked::Symbols(_) => "stripped",
+        Lacked::File(_, Error::Open { .. }) => "not there",
+        Lacked::File(_, Error::OtherBuild { .. }) => "another build is there",
+        Lacked::File(_, Error::OtherFile { .. }) => {
+            "another file is there, or it was written to since"
+        }
+        Lacked::File(..) => "no ELF file",
+        Lacked::Map(_, why) => return why.to_string(),
+    };
+    words.to_owned()
 }
 
 /// What would bring the names of `lacking`.
 fn hint(lacking: &Lacking<'_>, means: &Means<'_>) -> String {
-    let Lacking { dso, file, error, n_samples: _ } = lacking;
+    let Lacking { dso, what, n_samples: _ } = lacking;
+    let (file, error) = match *what {
+        Lacked::Symbols(file) => (file, None),
+        Lacked::File(file, error) => (file, Some(error)),
+        Lacked::Map(pid, why) => return hint_of_map(pid, why),
+    };
     let path = undeleted(&file.path).unwrap_or(&file.path);
     let name = &dso.short_name;
     let id = file.build_id.map(|it| format!(" with build id {it}")).unwrap_or_default();
@@ -108,6 +120,28 @@ fn hint(lacking: &Lacking<'_>, means: &Means<'_>) -> String {
     }
 }
 
+/// What would bring the names of code that a process made.
+fn hint_of_map(pid: Pid, why: Unnamed) -> String {
+    match why {
+        Unnamed::Absent => format!("let the program write `/tmp/perf-{pid}.map` as it makes code"),
+        Unnamed::MadeElsewhere => format!(
+            "`--symfs DIR` takes `DIR/tmp/perf-{pid}.map` and what else is there for the recorded \
+             machine's; `bpfperf record` keeps such maps in the recording"
+        ),
+        Unnamed::OfAnotherUser => "read the recording as the user who ran the program".to_owned(),
+        Unnamed::WrittenSince => {
+            "`bpfperf record` without `-B` keeps what programs told of their code until the \
+             recording ends"
+                .to_owned()
+        }
+        Unnamed::OfAnotherProgram => {
+            "have the program write a `jit-PID.dump`, whose times tell its code from that of the \
+             programs before and after it"
+                .to_owned()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,8 +163,10 @@ mod tests {
             .zip(files)
             .map(|((dso, file), (_, error, n_samples))| Lacking {
                 dso,
-                file,
-                error: error.as_ref(),
+                what: match error {
+                    Some(error) => Lacked::File(file, error),
+                    None => Lacked::Symbols(file),
+                },
                 n_samples: *n_samples,
             })
             .collect();
@@ -199,6 +235,28 @@ mod tests {
                 "`--symfs DIR` takes `x` from below a directory as it is, `--symfs /` from \
                  `/usr/lib/x`",
             ],
+        );
+    }
+
+    #[test]
+    fn code_that_a_process_made_is_told_with_why_its_names_are_not_believed() {
+        let dso = dso("[JIT] tid 7");
+        let told = |why| {
+            let what = Lacked::Map(Pid(7), why);
+            let lacking = [Lacking { dso: &dso, what, n_samples: 500 }];
+            lines(&lacking, 1000, &Means { has_servers: false, owner: &|_| None }).unwrap()
+        };
+        let (warning, hint) = told(Unnamed::OfAnotherUser);
+        assert_eq!(
+            [&*warning, &*hint],
+            [
+                "no names for 50.0 % of the samples: `[JIT] tid 7` 50.0 % (told by a file of \
+                 another user)",
+                "read the recording as the user who ran the program",
+            ]
+        );
+        assert!(
+            told(Unnamed::MadeElsewhere).1.starts_with("`--symfs DIR` takes `DIR/tmp/perf-7.map`")
         );
     }
 

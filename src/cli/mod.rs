@@ -11,6 +11,7 @@ mod directory;
 mod doctor;
 mod event_options;
 mod header;
+mod here;
 mod inlining;
 mod input;
 mod lacking;

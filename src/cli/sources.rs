@@ -1,23 +1,30 @@
 //! Where the names of a recording's addresses come from: the files of this machine.
 
+use std::io;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::host::files::Disk;
 use crate::host::files::DiskAndServers;
+use crate::host::files::Told;
 use crate::host::files::compat_vdso;
 use crate::host::files::modified;
+use crate::host::files::told;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
+use crate::host::mapped::began;
 use crate::replay::Index;
 use crate::replay::JitDumps;
 use crate::replay::LocalKernel;
+use crate::replay::Provenance;
 use crate::replay::Sources;
+use crate::replay::Unnamed;
 use crate::replay::Width;
+use crate::replay::WrittenMap;
 use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
@@ -29,11 +36,14 @@ use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::Places;
 use crate::symbols::Symfs;
-use crate::symbols::build_id_from_notes;
 use crate::symbols::is_at_its_path;
 use crate::units::BuildId;
+use crate::units::Nanos;
 use crate::units::Pid;
 
+use super::here::is_here;
+use super::here::is_this_kernel;
+use super::here::kernel_build_id;
 use super::input::Input;
 use super::message;
 use super::symbol_options::SymbolOptions;
@@ -49,6 +59,10 @@ pub(super) struct ThisMachine {
     kernel: Option<BuildId>,
     /// The release of the recorded kernel.
     release: Option<String>,
+    /// Whether the recorded kernel is known to be built as ours.
+    is_kernel: bool,
+    /// Whether the recording was made here since we booted; known once it is asked for.
+    is_here: OnceLock<bool>,
     /// The kernel that the user chose.
     chosen: Option<LocalKernel>,
 }
@@ -62,11 +76,13 @@ impl ThisMachine {
             places: Places {
                 symfs: options.symfs(),
                 store: options.store(),
-                recorded_until: input.metadata().ok().and_then(|it| modified(&it)),
+                recorded_until: recorded_until(input, &index.provenance),
             },
             kallsyms: input.kallsyms().map(Path::to_owned),
             kernel: index.kernel_build_id(),
             release: release.map(|it| String::from_utf8_lossy(it).into_owned()),
+            is_kernel: is_this_kernel(&index.provenance),
+            is_here: OnceLock::new(),
             chosen: None,
         }
     }
@@ -83,10 +99,9 @@ impl ThisMachine {
 
     /// The vDSO of this machine, if it is the one that was recorded, or else that in perf's store.
     fn vdso_image(&self, width: Width, build_id: Option<BuildId>) -> Option<Vec<u8>> {
-        let is_this_release = || self.release.is_none() || self.release == release();
         let is_it = |bytes: &[u8]| {
             let own = symbols::Identity::of(bytes).ok().and_then(|it| it.build_id);
-            build_id.is_some_and(|it| own == Some(it)) || build_id.is_none() && is_this_release()
+            build_id.is_some_and(|it| own == Some(it)) || build_id.is_none() && self.is_kernel
         };
         let at_hand = match width {
             Width::Native => vdso(),
@@ -134,6 +149,13 @@ impl ThisMachine {
     }
 }
 
+/// When the recording `input` of `provenance` had ended at the latest. A copy is younger than it was, and the
+/// clock of another machine may be ahead.
+fn recorded_until(input: &Input, provenance: &Provenance) -> Option<Nanos> {
+    let written = input.metadata().ok().and_then(|it| modified(&it));
+    [written, provenance.ended].into_iter().flatten().min()
+}
+
 /// Dumps of code on this machine's disk.
 #[derive(Clone, Debug)]
 pub(super) struct DumpsOnDisk {
@@ -148,39 +170,39 @@ impl DumpsOnDisk {
 }
 
 impl JitDumps for DumpsOnDisk {
-    fn jitdump(&self, file: &ModuleFile) -> Option<JitDump> {
-        let path = match &self.symfs {
-            Some(symfs) => symfs.path_of(&file.path),
-            None => file.path.clone(),
+    fn jitdump(&self, file: &ModuleFile, provenance: &Provenance) -> Result<JitDump, Unnamed> {
+        let told = match &self.symfs {
+            Some(symfs) => told(&symfs.path_of(&file.path)),
+            None if is_here(provenance) => told(&file.path),
+            None => return Err(Unnamed::MadeElsewhere),
         };
-        is_trusted(&path)?;
-        let opened = Disk.open(&path).ok()?;
+        let told = told.map_err(|error| unnamed(&file.path, &error))?;
         // Another run of the program may have made another one; below a directory of another machine's
         // files inodes say nothing.
-        if let (Some(recorded), Some(own), None) = (file.inode, opened.status.inode, &self.symfs) {
-            let is_device = opened.status.is_device_unsure
-                || (recorded.maj, recorded.min) == (own.maj, own.min);
-            let is_generation = [recorded.generation, own.generation].contains(&0)
-                || recorded.generation == own.generation;
-            if recorded.ino != own.ino || !is_device || !is_generation {
-                tracing::debug!(path = %path.display(), "another dump than the recorded one");
-                return None;
-            }
+        let is_it = file.inode.is_some_and(|it| told.status.is_inode(it));
+        if !is_it && self.symfs.is_none() {
+            return Err(Unnamed::OfAnotherProgram);
         }
-        let dump = JitDump::parse(&opened.bytes);
-        dump.inspect_err(|error| tracing::debug!(path = %path.display(), %error, "no code")).ok()
+        JitDump::parse(&told.bytes).map_err(|error| {
+            tracing::debug!(path = %file.path.display(), %error, "no code");
+            Unnamed::Absent
+        })
     }
 }
 
-/// Whether what others may have written to `path` is believed: only what is root's or that of whoever
-/// reads is.
-fn is_trusted(path: &Path) -> Option<()> {
-    let owner = std::fs::metadata(path).ok()?.uid();
-    let is_ours = owner == 0 || owner == nix::unistd::geteuid().as_raw();
-    if !is_ours {
-        tracing::debug!(path = %path.display(), owner, "not ours, and not used");
+/// Why what a process told is not known, if its file cannot be read.
+fn unnamed(path: &Path, error: &io::Error) -> Unnamed {
+    tracing::debug!(path = %path.display(), %error, "not read");
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Unnamed::OfAnotherUser,
+        _ => Unnamed::Absent,
     }
-    is_ours.then_some(())
+}
+
+/// Whether the process `pid` that runs now began before the recording ended.
+fn lives_since(pid: Pid, until: Nanos) -> bool {
+    let began = began(pid).and_then(|it| u64::try_from(it.as_nanos()).ok());
+    began.is_some_and(|it| it <= until.0)
 }
 
 impl Sources for ThisMachine {
@@ -216,11 +238,20 @@ impl Sources for ThisMachine {
         ElfCode::parse(Arc::new(self.vdso_image(width, build_id)?), None).ok()
     }
 
-    fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
-        let path = format!("/tmp/perf-{pid}.map");
-        let path = Path::new(&path);
-        is_trusted(path)?;
-        let bytes = Disk.open(path).ok()?.bytes;
+    fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed> {
+        let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        let path = match &self.places.symfs {
+            Some(symfs) => symfs.path_of(&path),
+            None if *self.is_here.get_or_init(|| is_here(provenance)) => path,
+            None => return Err(Unnamed::MadeElsewhere),
+        };
+        let Told { bytes, written, status: _ } = told(&path).map_err(|it| unnamed(&path, &it))?;
+        let until = self.places.recorded_until;
+        let is_since = written.zip(until).is_some_and(|(written, until)| until < written);
+        if self.places.symfs.is_none() && is_since && until.is_some_and(|it| !lives_since(pid, it))
+        {
+            return Err(Unnamed::WrittenSince);
+        }
         let map = PerfMap::parse(&bytes);
         if map.n_bad_lines != 0 {
             message::warn(&format!(
@@ -229,7 +260,7 @@ impl Sources for ThisMachine {
                 path.display()
             ));
         }
-        Some(map)
+        Ok(WrittenMap { map, written })
     }
 
     fn kernel(&self) -> Option<LocalKernel> {
@@ -239,8 +270,7 @@ impl Sources for ThisMachine {
         if let Some(recorded) = self.recorded_kernel() {
             return Some(recorded);
         }
-        let notes = std::fs::read("/sys/kernel/notes").ok();
-        let build_id = notes.and_then(|notes| build_id_from_notes(&notes));
+        let build_id = kernel_build_id();
         if build_id != self.kernel
             && let Some(stored) = self.stored_kernel()
         {

@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::fs::File;
 use std::io;
+use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -29,6 +30,7 @@ use crate::units::Nanos;
 
 use super::debuginfod::Debuginfod;
 use super::debuginfod::OnWait;
+use super::mapped::written;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -39,21 +41,65 @@ impl Files for Disk {
 
     fn open(&self, path: &Path) -> io::Result<Opened<FileMap>> {
         let file = open_regular(path)?;
-        let metadata = file.metadata()?;
-        let inode = Inode {
-            maj: libc::major(metadata.dev()),
-            min: libc::minor(metadata.dev()),
-            ino: metadata.ino(),
-            generation: generation(&file),
-        };
-        let kind = fstatfs(&file).map(|it| it.filesystem_type());
-        let status = FileStatus {
-            inode: Some(inode),
-            is_device_unsure: matches!(kind, Ok(BTRFS_SUPER_MAGIC | OVERLAYFS_SUPER_MAGIC)),
-            modified: modified(&metadata),
-        };
+        let status = status(&file)?;
         Ok(Opened { bytes: FileMap::map(&file)?, status })
     }
+}
+
+fn status(file: &File) -> io::Result<FileStatus> {
+    let metadata = file.metadata()?;
+    let inode = Inode {
+        maj: libc::major(metadata.dev()),
+        min: libc::minor(metadata.dev()),
+        ino: metadata.ino(),
+        generation: generation(file),
+    };
+    let kind = fstatfs(file).map(|it| it.filesystem_type());
+    Ok(FileStatus {
+        inode: Some(inode),
+        is_device_unsure: matches!(kind, Ok(BTRFS_SUPER_MAGIC | OVERLAYFS_SUPER_MAGIC)),
+        modified: modified(&metadata),
+    })
+}
+
+/// A file that a program wrote for others to read, in a place where everybody may write.
+#[derive(Debug)]
+pub struct Told {
+    /// What is in it. It is no map of the file, since its writer may make it shorter at any time.
+    pub bytes: Vec<u8>,
+    /// What is known of it but the content.
+    pub status: FileStatus,
+    /// When it was last written to, since 1970.
+    pub written: Option<Nanos>,
+}
+
+/// The most bytes of such a file.
+const MOST_TOLD: u64 = 1 << 30;
+
+/// Reads the file at `path`, if it belongs to root or to whoever reads, and no link of anybody else leads
+/// there.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::PermissionDenied`] if it is somebody else's, [`io::ErrorKind::FileTooLarge`] if it is
+/// longer than is read; else what the system says.
+pub fn told(path: &Path) -> io::Result<Told> {
+    // In a directory as `/tmp` nobody replaces what belongs to us.
+    own(&fs::symlink_metadata(path)?)?;
+    let file = open_regular(path)?;
+    own(&file.metadata()?)?;
+    let written = Some(Nanos(written(&file))).filter(|it| it.0 != 0);
+    let mut bytes = Vec::new();
+    (&file).take(MOST_TOLD + 1).read_to_end(&mut bytes)?;
+    if MOST_TOLD < bytes.len() as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(Told { bytes, status: status(&file)?, written })
+}
+
+fn own(metadata: &fs::Metadata) -> io::Result<()> {
+    let is_own = [0, nix::unistd::geteuid().as_raw()].contains(&metadata.uid());
+    if is_own { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 /// The disk of this machine, and the servers of debug information that the environment names.

@@ -96,6 +96,12 @@ pub fn release() -> Option<String> {
     Some(nix::sys::utsname::uname().ok()?.release().to_str()?.to_owned())
 }
 
+/// What tells this boot of the kernel from all others.
+pub fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim_end().to_owned())
+}
+
 /// The loaded modules, or none where their addresses are hidden from us.
 pub fn modules() -> Vec<Module> {
     let Ok(list) = fs::read_to_string("/proc/modules") else { return Vec::new() };

@@ -175,7 +175,7 @@ const BEGIN_IS_KNOWN_TO: Duration = Duration::from_secs(2);
 /// When `pid` began, since 1970: the kernel counts it in ticks since it booted.
 ///
 /// Source: `do_task_stat()` in `fs/proc/array.c`, field 22.
-fn began(pid: Pid) -> Option<Duration> {
+pub fn began(pid: Pid) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in brackets, and can hold some.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
@@ -201,6 +201,13 @@ pub fn whole(mut file: &File) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
+}
+
+/// When the content of `file` was last written to, in nanoseconds since 1970; 0 where that is not known.
+pub fn written(file: &File) -> u64 {
+    let since_1970 = |it: SystemTime| it.duration_since(SystemTime::UNIX_EPOCH).ok();
+    let written = file.metadata().and_then(|it| it.modified()).ok().and_then(since_1970);
+    written.and_then(|it| u64::try_from(it.as_nanos()).ok()).unwrap_or(0)
 }
 
 /// The process in its own namespace, and its effective user, by its `status`.

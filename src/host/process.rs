@@ -143,6 +143,13 @@ pub fn namespaces(pid: Pid, tid: Tid) -> Option<Vec<u64>> {
     links.iter().any(|it| *it != 0).then_some(links)
 }
 
+/// The inode of the namespace that our numbers of processes are of.
+pub fn pid_namespace() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    fs::metadata("/proc/self/ns/pid").ok().map(|it| it.ino())
+}
+
 /// Whether a thread that runs may not be looked at by us; one that is gone hides nothing.
 ///
 /// Source: `perf_check_permission()` in `kernel/events/core.c` asks `ptrace_may_access()`, and so

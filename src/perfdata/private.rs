@@ -87,7 +87,7 @@ pub enum Message {
     Values(ObjectValues),
     /// A file that nobody could find when the recording is read.
     File(SavedFile),
-    /// Moments on the recording's clock and on another one.
+    /// Moments on the recording's clock and on others, and where it was made.
     Clocks(Clocks),
     /// A kind that this version does not know.
     Unknown {
@@ -263,12 +263,19 @@ pub struct KernelFunction {
     pub module: Option<String>,
 }
 
-/// Moments on two clocks, by which times of one become times of the other.
+/// Moments on several clocks, by which times of one become times of another, and whose clocks they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clocks {
     /// One after the other.
     pub readings: Vec<ClockReading>,
+    /// When the recording ended, in nanoseconds since 1970; 0 where that is not known.
+    pub ended_ns: u64,
+    /// Which boot of which machine it was, as `/proc/sys/kernel/random/boot_id` has it; empty where that
+    /// is not known.
+    pub boot_id: String,
+    /// The inode of the namespace that numbers of processes are of; 0 where that is not known.
+    pub pid_namespace: u64,
 }
 
 /// One moment.
@@ -279,6 +286,8 @@ pub struct ClockReading {
     pub recorded_ns: u64,
     /// On `CLOCK_MONOTONIC`, in nanoseconds.
     pub monotonic_ns: u64,
+    /// On the wall clock, in nanoseconds since 1970; 0 where that is not known.
+    pub realtime_ns: u64,
 }
 
 impl Message {
@@ -599,8 +608,17 @@ mod tests {
         check(&Message::Symbols(KernelSymbols { symbols: vec![function] }), 1);
         let inodes = vec![Inode { ino: u64::MAX, ..Inode::default() }];
         let facts = FileFacts { path: "/a \"b\"".to_owned(), inodes, ..FileFacts::default() };
-        let readings = vec![ClockReading { recorded_ns: 1, monotonic_ns: u64::MAX }];
-        check(&Message::Clocks(Clocks { readings }), 1);
+        let readings =
+            vec![ClockReading { recorded_ns: 1, monotonic_ns: u64::MAX, realtime_ns: 3 }];
+        let boot_id = "b".to_owned();
+        let clocks = Clocks { readings, ended_ns: 4, boot_id, pid_namespace: 5 };
+        check(&Message::Clocks(clocks), 1);
+        // Of a recorder that did not tell all of it.
+        let old = br#"{"readings":[{"recorded_ns":1,"monotonic_ns":2}]}"#;
+        let old = Message::decode(10, old.to_vec(), FileOffset(0), Endian::NATIVE).unwrap();
+        let reading = ClockReading { recorded_ns: 1, monotonic_ns: 2, realtime_ns: 0 };
+        let readings = vec![reading];
+        assert_eq!(old, Message::Clocks(Clocks { readings, ..Clocks::default() }));
         check(&Message::File(SavedFile::new(facts, b"content").unwrap()), 1);
         check(&Message::Unknown { kind: 900, payload: vec![1, 2, 3] }, 1);
         check(&Message::Unknown { kind: 900, payload: Vec::new() }, 1);

@@ -98,6 +98,7 @@ impl Samples {
             file,
             bias: 0,
             jit_pid: Pid(0),
+            jit_generation: 0,
             jit_code: None,
             is_kernel: false,
             is_executable: true,

@@ -26,14 +26,19 @@ use crate::units::Tid;
 pub(super) fn features(id: i32) -> Option<[Feature; 2]> {
     let clock = ClockId::from_raw(id);
     let resolution = clock_getres(clock).ok().and_then(nanos)?;
-    let time_of_day_ns = clock_gettime(ClockId::CLOCK_REALTIME).ok().and_then(nanos)?;
+    let time_of_day_ns = time_of_day()?;
     let now = clock_gettime(clock).ok().and_then(nanos)?;
     let data = ClockData { clockid: id.cast_unsigned(), time_of_day_ns, clock: Nanos(now) };
     Some([Feature::ClockResolution(resolution), Feature::ClockData(data)])
 }
 
-/// One moment on the kernel's own clock of events, which nobody can read, and on `CLOCK_MONOTONIC`; `None`
-/// where no event can be had.
+/// Now, in nanoseconds since 1970.
+pub(super) fn time_of_day() -> Option<u64> {
+    clock_gettime(ClockId::CLOCK_REALTIME).ok().and_then(nanos)
+}
+
+/// One moment on the kernel's own clock of events, which nobody can read, on `CLOCK_MONOTONIC`, and on the
+/// wall clock; `None` where no event can be had.
 ///
 /// The calling thread takes its own name anew, and the kernel tells when. Of several tries the one
 /// counts in which the least time went by; it is off by less than that, some microseconds.
@@ -55,13 +60,15 @@ pub(super) fn moment() -> Option<ClockReading> {
         let before = now()?;
         prctl::set_name(&name).ok()?;
         let after = now()?;
+        let realtime_ns = time_of_day().unwrap_or(0);
         let (first, second) = ring.unread();
         let record = [first, second].concat();
         ring.consume(record.len());
         // The trailer is the time alone, and ends the record.
         let recorded_ns = u64::from_ne_bytes(*record.last_chunk()?);
         let took = after.checked_sub(before)?;
-        let reading = ClockReading { recorded_ns, monotonic_ns: before + took / 2 };
+        let monotonic_ns = before + took / 2;
+        let reading = ClockReading { recorded_ns, monotonic_ns, realtime_ns };
         if best.is_none_or(|(least, _)| took < least) {
             best = Some((took, reading));
         }
@@ -90,6 +97,8 @@ mod tests {
         let recorded = second.recorded_ns - first.recorded_ns;
         let monotonic = second.monotonic_ns - first.monotonic_ns;
         assert!(recorded.abs_diff(monotonic) < 10_000_000, "{first:?} {second:?}");
+        let by_day = second.realtime_ns - first.realtime_ns;
+        assert!(recorded.abs_diff(by_day) < 10_000_000, "{first:?} {second:?}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use crate::bpf::Program;
 use crate::bpf::Programs;
 use crate::events::Place;
+use crate::host::kernel;
+use crate::host::process;
 use crate::perfdata::Endian;
 use crate::perfdata::Record;
 use crate::perfdata::RecordKind;
@@ -23,15 +25,31 @@ use crate::perfdata::feature::PipeBodies;
 use crate::perfdata::feature::SampleTime;
 use crate::perfdata::feature::Text;
 use crate::perfdata::feature::pipe_bodies;
+use crate::perfdata::private::ClockReading;
+use crate::perfdata::private::Clocks;
 use crate::perfdata::private::FeaturePayload;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::TracepointPrograms;
 use crate::units::ProgId;
 
+use super::clock;
 use super::config::Compat;
 use super::hop::Tally;
 use super::open::Opened;
 use super::session::FileEvent;
+
+/// The clocks of a recording that ends now, and where it was made; `readings` are what was read of them.
+pub(super) fn clocks(mut readings: Vec<ClockReading>) -> Message {
+    if readings.is_empty() {
+        readings.extend(clock::moment());
+    }
+    Message::Clocks(Clocks {
+        readings,
+        ended_ns: clock::time_of_day().unwrap_or(0),
+        boot_id: kernel::boot_id().unwrap_or_default(),
+        pid_namespace: process::pid_namespace().unwrap_or(0),
+    })
+}
 
 /// The features of a recording, ascending by number.
 pub(super) fn features(

@@ -144,6 +144,7 @@ impl Session<'_> {
         let files = self.saving.as_ref().map(Saving::tell).unwrap_or_default();
         self.file_gaps = files.gaps;
         self.put_messages(files.messages, &mut tail);
+        self.put_messages(vec![describe::clocks(files.readings)], &mut tail);
         self.put_messages(found.messages, &mut tail);
         let called = self.called.names(self.programs.iter().flat_map(Programs::iter));
         self.put_messages(called.map(Message::Symbols).into_iter().collect(), &mut tail);

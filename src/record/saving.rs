@@ -29,7 +29,6 @@ use crate::host::mapped;
 use crate::host::mapped::Sight;
 use crate::host::note;
 use crate::perfdata::private::ClockReading;
-use crate::perfdata::private::Clocks;
 use crate::perfdata::private::FileFacts;
 use crate::perfdata::private::Inode;
 use crate::perfdata::private::Message;
@@ -86,6 +85,8 @@ pub struct FileGaps {
 pub(super) struct Outcome {
     pub(super) messages: Vec<Message>,
     pub(super) gaps: FileGaps,
+    /// The clocks at the start, and now.
+    pub(super) readings: Vec<ClockReading>,
 }
 
 /// The threads that take hold of files and save them.
@@ -368,13 +369,9 @@ impl Saver {
             fits
         });
         tracing::debug!(n_files = all.len(), n_held = self.held.len(), ?gaps, "saved");
-        let mut messages: Vec<Message> = all.into_iter().map(Message::File).collect();
-        if !self.dumps.is_empty() {
-            // Times in there are of a clock that is not the recording's.
-            let readings = self.readings.iter().copied().chain(clock::moment()).collect();
-            messages.push(Message::Clocks(Clocks { readings }));
-        }
-        Outcome { messages, gaps }
+        let messages = all.into_iter().map(Message::File).collect();
+        let readings = self.readings.iter().copied().chain(clock::moment()).collect();
+        Outcome { messages, gaps, readings }
     }
 }
 
@@ -389,8 +386,7 @@ impl Held {
             path: String::from_utf8_lossy(&self.path).into_owned(),
             build_id: self.build_id.map(|it| digits(it.as_bytes())),
             inodes: vec![self.inode],
-            pid: 0,
-            len: 0,
+            ..FileFacts::default()
         }
     }
 }
@@ -400,13 +396,14 @@ impl Maker {
     /// later, whatever is at its path for others.
     fn saved(&self, pid: Pid) -> Option<SavedFile> {
         let now = self.sight.open_perf_map().ok();
-        let content = match now.as_ref().or(self.map.as_ref()) {
-            Some(map) => mapped::whole(map).ok()?,
-            None if self.sight.is_foreign() => Vec::new(),
+        let (content, modified_ns) = match now.as_ref().or(self.map.as_ref()) {
+            // What is written in between counts as later than it is known to be.
+            Some(map) => (mapped::whole(map).ok()?, mapped::written(map)),
+            None if self.sight.is_foreign() => (Vec::new(), 0),
             None => return None,
         };
         let (what, path) = (FileFacts::PERF_MAP.to_owned(), self.sight.perf_map_path());
-        let facts = FileFacts { what, path, pid: pid.0, ..FileFacts::default() };
+        let facts = FileFacts { what, path, pid: pid.0, modified_ns, ..FileFacts::default() };
         SavedFile::new(facts, &content).ok()
     }
 }
@@ -514,14 +511,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_is_as_it_was_at_the_end_and_comes_with_the_clocks() {
+    fn a_dump_is_as_it_was_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jit-7.dump");
         fs::write(&path, "some").unwrap();
         let mut saver = Saver::default();
         saver.take(found(&path, 5));
-        let outcome = saver.tell();
-        assert!(files(&outcome).is_empty() && matches!(outcome.messages[..], [Message::Clocks(_)]));
+        assert!(files(&saver.tell()).is_empty());
         fs::write(&path, "some more").unwrap();
         fs::remove_file(&path).unwrap();
         let outcome = saver.tell();

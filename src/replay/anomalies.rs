@@ -24,6 +24,8 @@ pub struct Anomalies {
     pub compressed: u64,
     /// Records of AUX area data, which is not decoded.
     pub aux: u64,
+    /// Records of jitdumps that make no sense, or were half written.
+    pub odd_jit: u64,
     /// Bytes at the end of the file that are no whole record.
     pub cut_bytes: u64,
     /// Bytes that the header promises and the file does not have.
@@ -50,6 +52,7 @@ impl fmt::Display for Anomalies {
             unknown,
             compressed,
             aux,
+            odd_jit,
             cut_bytes,
             missing_bytes,
         } = self;
@@ -61,6 +64,7 @@ impl fmt::Display for Anomalies {
             (*orphans, "samples of no known event skipped"),
             (*compressed, "compressed records skipped"),
             (*aux, "records of AUX data skipped"),
+            (*odd_jit, "records of jitdumps that make no sense skipped"),
             (*cut_bytes, "bytes dropped at the end, no whole record"),
             (*missing_bytes, "bytes missing at the end"),
         ];

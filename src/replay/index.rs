@@ -1,5 +1,7 @@
 //! One pass over the headers of all records.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 
@@ -21,6 +23,8 @@ use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::misc;
 use crate::perfdata::private::Assembler;
+use crate::perfdata::private::Clocks;
+use crate::perfdata::private::Message;
 use crate::symbols::Inode;
 use crate::symbols::JitCode;
 use crate::symbols::Mapper;
@@ -33,11 +37,14 @@ use crate::units::Pid;
 use super::Anomalies;
 use super::Error;
 use super::Recording;
+use super::Unnamed;
 use super::jit::Adding;
 use super::jit::Clock;
 use super::jit::JitDumps;
 use super::jit::NoDumps;
 use super::programs::Notes;
+use super::provenance::Provenance;
+use super::provenance::WallClock;
 use super::readings;
 use super::readings::Readings;
 use super::resolved::CommId;
@@ -106,12 +113,18 @@ pub struct Index {
     pub mappers: Vec<Vec<Mapper>>,
     /// Code that processes made themselves and told of with times.
     pub jit_codes: Vec<JitCode>,
+    /// Processes that told of their code in a dump that is not believed, and why.
+    pub(super) unnamed_jit: BTreeMap<Pid, Unnamed>,
     /// The build ids that stand in records or a section of their own, by path.
     pub build_ids: FxHashMap<Vec<u8>, BuildId>,
     /// Where the kernel's text begins, as recorded, and the file it is.
     pub kernel: Option<(Addr, FileId)>,
     /// The release of the recorded kernel, as `uname -r` has it, where the recording tells it.
     pub release: Option<Vec<u8>>,
+    /// Where and when it was recorded.
+    pub provenance: Provenance,
+    /// How its times become times of day.
+    pub(super) wall_clock: WallClock,
     /// What the records say of BPF programs, for [`Programs`](super::Programs).
     pub bpf: Notes,
     /// What samples with values stand for.
@@ -194,9 +207,12 @@ impl Index {
                 files: Vec::new(),
                 mappers: Vec::new(),
                 jit_codes: Vec::new(),
+                unnamed_jit: BTreeMap::new(),
                 build_ids: FxHashMap::default(),
                 kernel: None,
                 release: None,
+                provenance: Provenance::default(),
+                wall_clock: WallClock::default(),
                 bpf: Notes::default(),
                 readings: Readings::default(),
                 anomalies: Anomalies::default(),
@@ -527,6 +543,7 @@ impl Pass<'_> {
             file,
             bias: if is_identity { 0 } else { start.0.wrapping_sub(pgoff) },
             jit_code: None,
+            jit_generation: 0,
             jit_pid: if (is_anonymous || is_fileless(&path)) && is_executable {
                 pid
             } else {
@@ -603,16 +620,59 @@ impl Pass<'_> {
         self.index.build_ids.retain(|path, _| !self.ambiguous.contains(path));
     }
 
+    /// Where and when the recording was made.
+    fn provenance(&self, clocks: &[&Clocks]) -> Provenance {
+        let text = |id| match self.recording.feature(id) {
+            Some(Feature::Hostname(it) | Feature::OsRelease(it)) => {
+                Some(String::from_utf8_lossy(it.as_bytes()).into_owned())
+            }
+            _ => None,
+        };
+        let kernel_text = self.index.kernel.and_then(|(start, file)| {
+            let path = &self.index.files[file.0 as usize].path;
+            let symbol = path.strip_prefix(b"[kernel.kallsyms]".as_slice())?;
+            let symbol = std::str::from_utf8(symbol).ok().filter(|it| !it.is_empty())?;
+            Some((symbol.to_owned(), start))
+        });
+        let boot_id = clocks.iter().map(|it| &it.boot_id).find(|it| !it.is_empty());
+        Provenance {
+            boot_id: boot_id.cloned(),
+            pid_namespace: clocks.iter().map(|it| it.pid_namespace).find(|it| *it != 0),
+            host_name: text(FeatureId::HOSTNAME),
+            release: text(FeatureId::OSRELEASE),
+            kernel_build_id: self.index.kernel_build_id(),
+            kernel_text,
+            ended: clocks.iter().map(|it| Nanos(it.ended_ns)).max().filter(|it| *it != Nanos(0)),
+        }
+    }
+
     fn finish(mut self, dumps: &dyn JitDumps) -> Index {
         self.facts.sort_by_key(|(moment, _)| *moment);
         let clockids = self.recording.events.iter().map(|it| it.attr);
         let clockid = clockids
             .map(|it| it.flags.contains(AttrFlags::USE_CLOCKID).then_some(it.clockid))
             .next();
+        let clockid = clockid.flatten();
+        let clocks = self.index.bpf.messages().iter().filter_map(|it| match it {
+            Message::Clocks(clocks) => Some(clocks),
+            _ => None,
+        });
+        let clocks: Vec<&Clocks> = clocks.collect();
+        let wall_clock = match (clockid, self.recording.feature(FeatureId::CLOCK_DATA)) {
+            (None, _) => WallClock::read(&clocks),
+            (Some(_), Some(Feature::ClockData(data))) => WallClock::chosen(Some(data)),
+            (Some(_), _) => WallClock::chosen(None),
+        };
+        self.index.provenance = self.provenance(&clocks);
+        self.index.wall_clock = wall_clock;
         let (facts, files) = (&mut self.facts, &*self.index.files);
         let messages = self.index.bpf.messages();
-        let clock = Clock::new(clockid.flatten(), messages);
-        self.index.jit_codes = Adding { facts, files, messages, dumps, clock }.add();
+        let clock = Clock::new(clockid, messages);
+        let provenance = &self.index.provenance;
+        let told = Adding { facts, files, messages, dumps, clock, provenance }.add();
+        self.index.jit_codes = told.codes;
+        self.index.unnamed_jit = told.unnamed;
+        self.index.anomalies.odd_jit = told.n_bad;
         self.forget_ambiguous();
         self.index.anomalies.undecodable += self.private.n_incomplete();
         if !self.index.bpf.is_empty() {

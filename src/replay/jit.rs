@@ -5,17 +5,19 @@
 //! of the recording cannot be compared, only functions whose addresses no other one shares have a place.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 
 use crate::perfdata::private::ClockReading;
 use crate::perfdata::private::FileFacts;
 use crate::perfdata::private::Message;
+use crate::symbols::Inode;
 use crate::symbols::JitCode;
 use crate::symbols::JitDump;
 use crate::symbols::ModuleFile;
 use crate::units::Nanos;
 use crate::units::Pid;
 
+use super::Provenance;
+use super::Unnamed;
 use super::spans::Moment;
 use super::timeline::Fact;
 use super::timeline::FileId;
@@ -24,8 +26,12 @@ use super::timeline::Mapping;
 
 /// Where dumps come from that are not in the recording.
 pub trait JitDumps {
-    /// The dump that `file` is, if it is the one that was mapped.
-    fn jitdump(&self, file: &ModuleFile) -> Option<JitDump>;
+    /// The dump that `file` is, if it is the one that was mapped on the machine of `provenance`.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not known to be.
+    fn jitdump(&self, file: &ModuleFile, provenance: &Provenance) -> Result<JitDump, Unnamed>;
 }
 
 /// No dumps but those in the recording.
@@ -33,8 +39,8 @@ pub trait JitDumps {
 pub(super) struct NoDumps;
 
 impl JitDumps for NoDumps {
-    fn jitdump(&self, _file: &ModuleFile) -> Option<JitDump> {
-        None
+    fn jitdump(&self, _file: &ModuleFile, _origin: &Provenance) -> Result<JitDump, Unnamed> {
+        Err(Unnamed::Absent)
     }
 }
 
@@ -105,39 +111,68 @@ pub(super) struct Adding<'a> {
     pub(super) messages: &'a [Message],
     pub(super) dumps: &'a dyn JitDumps,
     pub(super) clock: Clock,
+    pub(super) provenance: &'a Provenance,
+}
+
+/// What dumps told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The code, by the numbers that its mappings have.
+    pub(super) codes: Vec<JitCode>,
+    /// Processes with a dump that is not believed.
+    pub(super) unnamed: BTreeMap<Pid, Unnamed>,
+    /// Records of dumps that make no sense.
+    pub(super) n_bad: u64,
 }
 
 impl Adding<'_> {
-    /// Adds the code that processes told of, and returns it by the numbers that its mappings have.
-    pub(super) fn add(self) -> Vec<JitCode> {
-        let Self { facts, files, messages, dumps, clock } = self;
-        let mut codes = Vec::new();
+    /// Adds the code that processes told of.
+    pub(super) fn add(self) -> Told {
+        let Self { facts, files, messages, dumps, clock, provenance } = self;
+        let mut told = Told::default();
         let mut found = Vec::new();
-        for (pid, (moment, file)) in markers(facts, files) {
-            if let Some(dump) = dump_of(pid, file, files, messages, dumps) {
-                found.push((pid, moment, file, dump));
+        for marker in markers(facts, files) {
+            let Some(file) = files.get(marker.file.0 as usize) else { continue };
+            let dump = match saved(marker.pid, file, messages) {
+                Some(bytes) => JitDump::parse(&bytes).map_err(|_| Unnamed::Absent),
+                None => dumps.jitdump(&file.to_find(), provenance),
+            };
+            match dump {
+                Ok(dump) => {
+                    told.n_bad = told.n_bad.saturating_add(dump.n_bad);
+                    found.push((marker, dump));
+                }
+                Err(why) => {
+                    tracing::debug!(pid = %marker.pid, %why, "no code of a jitdump");
+                    told.unnamed.insert(marker.pid, why);
+                }
             }
         }
-        keep_clear(facts, files, &found.iter().map(|it| it.0).collect());
-        for (pid, moment, file, dump) in found {
-            if dump.n_bad != 0 {
-                tracing::debug!(%pid, dump.n_bad, "odd records in a jitdump");
-            }
+        keep_clear(facts, &Memory::new(files, &found));
+        for (marker, dump) in found {
+            let Marker { pid, moment, file, begins, ends, is_last } = marker;
             let is_timed = dump.is_monotonic && clock != Clock::Unknown;
-            let unshared: Vec<&JitCode> = if is_timed { Vec::new() } else { dump.unshared() };
+            // Of a file that a later program wrote anew nothing without a time is of an earlier one.
+            let is_sure = !is_timed && is_last;
+            let unshared: Vec<&JitCode> = if is_sure { dump.unshared() } else { Vec::new() };
             let timed = dump.codes.iter().filter(|_| is_timed);
             let added = timed.chain(unshared).filter_map(|code| {
                 // Without a time it holds as long as the dump was there.
                 let time = if is_timed { clock.recorded(code.time)? } else { moment.time };
+                // What came before or after is of another program that had the number.
+                if is_timed && (time < begins || ends.is_some_and(|it| it <= time)) {
+                    return None;
+                }
                 let jit_code = (!code.name.is_empty()).then(|| {
-                    codes.push(code.clone());
-                    u32::try_from(codes.len() - 1).ok()
+                    told.codes.push(code.clone());
+                    u32::try_from(told.codes.len() - 1).ok()
                 });
                 let (start, end) = (code.start.0, code.end.0);
                 let mapping = Mapping {
                     file,
                     bias: 0,
                     jit_pid: pid,
+                    jit_generation: 0,
                     jit_code: jit_code.flatten(),
                     is_kernel: false,
                     is_executable: true,
@@ -149,25 +184,70 @@ impl Adding<'_> {
             });
             facts.extend(added);
         }
-        if !codes.is_empty() {
+        if !told.codes.is_empty() {
             facts.sort_by_key(|(moment, _)| *moment);
         }
-        codes
+        told
     }
 }
 
+/// The mapping by which a process, from one fork or exec to the next, shows its dump.
+#[derive(Clone, Copy, Debug)]
+struct Marker {
+    pid: Pid,
+    moment: Moment,
+    file: FileId,
+    /// When the process began.
+    begins: Nanos,
+    /// When it was another one.
+    ends: Option<Nanos>,
+    /// Whether no later one with the number shows the same file.
+    is_last: bool,
+}
+
 /// The first mapping of a dump by each process.
-fn markers(facts: &[(Moment, Fact)], files: &[MappedFile]) -> BTreeMap<Pid, (Moment, FileId)> {
-    let mut markers = BTreeMap::new();
+fn markers(facts: &[(Moment, Fact)], files: &[MappedFile]) -> Vec<Marker> {
+    let mut markers: Vec<Marker> = Vec::new();
+    // When each process began, and its marker.
+    let mut current: BTreeMap<Pid, (Nanos, Option<usize>)> = BTreeMap::new();
     for (moment, fact) in facts {
-        if let Fact::Map { pid: Some(pid), mapping, .. } = fact
-            && mapping.is_executable
-            && files.get(mapping.file.0 as usize).is_some_and(|it| is_dump(&it.path))
-        {
-            markers.entry(*pid).or_insert((*moment, mapping.file));
+        match fact {
+            Fact::Map { pid: Some(pid), mapping, .. } if mapping.is_executable => {
+                let is_marker =
+                    files.get(mapping.file.0 as usize).is_some_and(|it| is_dump(&it.path));
+                let (begins, shown) = current.entry(*pid).or_default();
+                if is_marker && shown.is_none() {
+                    let (pid, moment, file, begins) = (*pid, *moment, mapping.file, *begins);
+                    let is_same = |it: &&mut Marker| it.pid == pid && it.file == file;
+                    markers.iter_mut().filter(is_same).for_each(|it| it.is_last = false);
+                    *shown = Some(markers.len());
+                    markers.push(Marker { pid, moment, file, begins, ends: None, is_last: true });
+                }
+            }
+            Fact::Comm { pid, is_exec: true, .. } => {
+                begin(*pid, *moment, &mut current, &mut markers);
+            }
+            Fact::Fork { pid, ppid, .. } if pid != ppid => {
+                begin(*pid, *moment, &mut current, &mut markers);
+            }
+            _ => {}
         }
     }
     markers
+}
+
+/// A process begins, with a number that another one may have had.
+fn begin(
+    pid: Pid,
+    now: Moment,
+    current: &mut BTreeMap<Pid, (Nanos, Option<usize>)>,
+    markers: &mut [Marker],
+) {
+    let before = current.insert(pid, (now.time, None));
+    let marker = before.and_then(|(_, marker)| markers.get_mut(marker?));
+    if let Some(marker) = marker {
+        marker.ends = Some(now.time);
+    }
 }
 
 /// Whether a JIT compiler maps a file by this name to show that it writes there: `jit-PID.dump`.
@@ -180,25 +260,54 @@ fn is_dump(path: &[u8]) -> bool {
     number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
 }
 
-/// The dump of a process: the one in the recording, or the one that its mapping leads to.
-fn dump_of(
-    pid: Pid,
-    file: FileId,
-    files: &[MappedFile],
-    messages: &[Message],
-    dumps: &dyn JitDumps,
-) -> Option<JitDump> {
-    let saved = messages.iter().find_map(|it| match it {
-        Message::File(saved) if saved.facts.what == FileFacts::JITDUMP => {
-            (saved.facts.pid == pid.0).then_some(saved)?.content()
-        }
+/// The dump in the recording that is `file`, as `pid` mapped it.
+fn saved(pid: Pid, file: &MappedFile, messages: &[Message]) -> Option<Vec<u8>> {
+    let is_it = |facts: &FileFacts| {
+        let is_inode = file.inode.is_none_or(|it| {
+            let inodes = facts.inodes.iter().map(|it| Inode {
+                maj: it.maj,
+                min: it.min,
+                ino: it.ino,
+                generation: it.generation,
+            });
+            inodes.into_iter().any(|saved| saved.may_be(&it))
+        });
+        let is_path = facts.path.as_bytes() == file.path;
+        facts.what == FileFacts::JITDUMP && facts.pid == pid.0 && is_path && is_inode
+    };
+    messages.iter().rev().find_map(|it| match it {
+        Message::File(saved) if is_it(&saved.facts) => saved.content(),
         _ => None,
-    });
-    match saved {
-        Some(bytes) => JitDump::parse(&bytes)
-            .inspect_err(|error| tracing::debug!(%pid, %error, "no code"))
-            .ok(),
-        None => dumps.jitdump(&files.get(file.0 as usize)?.to_find()),
+    })
+}
+
+/// Memory that processes with a dump made code in.
+struct Memory<'a> {
+    files: &'a [MappedFile],
+    /// Where the code of each began and ended, in this order.
+    codes: BTreeMap<Pid, Vec<(u64, u64)>>,
+}
+
+impl<'a> Memory<'a> {
+    fn new(files: &'a [MappedFile], found: &[(Marker, JitDump)]) -> Self {
+        let mut codes: BTreeMap<Pid, Vec<(u64, u64)>> = BTreeMap::new();
+        for (marker, dump) in found {
+            let of_dump = dump.codes.iter().map(|it| (it.start.0, it.end.0));
+            codes.entry(marker.pid).or_default().extend(of_dump);
+        }
+        for codes in codes.values_mut() {
+            codes.sort_unstable();
+        }
+        Self { files, codes }
+    }
+
+    /// Whether `mapping` of `pid` is of memory that has a name, in which code of the dump begins: that it
+    /// is mapped twice, to be written here and to be run there, makes it no file.
+    fn is_named(&self, pid: Pid, (start, end): (u64, u64), mapping: &Mapping) -> bool {
+        let path = self.files.get(mapping.file.0 as usize).map_or(&b""[..], |it| &it.path);
+        let codes = self.codes.get(&pid).map(Vec::as_slice).unwrap_or_default();
+        let first = codes.get(codes.partition_point(|it| it.0 < start));
+        path.starts_with(b"/memfd:") && first.is_some_and(|it| it.0 < end)
     }
 }
 
@@ -206,23 +315,25 @@ fn dump_of(
 /// writable and back again the kernel tells of it each time, and the code stays.
 ///
 /// perf drops all of them: `jit_process()` in `tools/perf/util/jitdump.c`.
-fn keep_clear(facts: &mut Vec<(Moment, Fact)>, files: &[MappedFile], pids: &BTreeSet<Pid>) {
-    if pids.is_empty() {
+fn keep_clear(facts: &mut Vec<(Moment, Fact)>, memory: &Memory<'_>) {
+    if memory.codes.is_empty() {
         return;
     }
     let mut known: BTreeMap<Pid, Ranges> = BTreeMap::new();
-    facts.retain(|(_, fact)| match fact {
-        Fact::Map { pid: Some(pid), start, end, mapping } if pids.contains(pid) => {
-            let path = files.get(mapping.file.0 as usize).map_or(&b""[..], |it| &it.path);
-            if path.starts_with(b"/memfd:") {
-                // The same memory is mapped elsewhere to be written.
-                return false;
+    facts.retain_mut(|(_, fact)| match fact {
+        Fact::Map { pid: Some(pid), start, end, mapping } if memory.codes.contains_key(pid) => {
+            if memory.is_named(*pid, (*start, *end), mapping) {
+                (mapping.jit_pid, mapping.bias) = (*pid, 0);
             }
             let is_memory = mapping.jit_pid == *pid;
             let known = known.entry(*pid).or_default();
             if is_memory { known.add(*start, *end) } else { known.remove(*start, *end) }
         }
         Fact::Comm { pid, is_exec: true, .. } => {
+            known.remove(pid);
+            true
+        }
+        Fact::Fork { pid, ppid, .. } if pid != ppid => {
             known.remove(pid);
             true
         }
@@ -266,18 +377,22 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use super::super::resolved::CommId;
     use super::super::timeline::Owner;
     use super::super::timeline::Timeline;
     use super::*;
+    use crate::perfdata::private;
     use crate::perfdata::private::Clocks;
-    use crate::symbols::Inode;
+    use crate::perfdata::private::SavedFile;
     use crate::units::Addr;
+    use crate::units::Tid;
 
     fn map(position: u64, (start, end): (u64, u64), file: u32, pid: i32) -> (Moment, Fact) {
         let mapping = Mapping {
             file: FileId(file),
             bias: 0,
             jit_pid: Pid(if file == 0 { pid } else { 0 }),
+            jit_generation: 0,
             jit_code: None,
             is_kernel: false,
             is_executable: true,
@@ -304,7 +419,8 @@ mod tests {
             map(7, (0x2000, 0x3000), 0, 7),
             map(8, (0x4000, 0x6000), 0, 7),
         ];
-        keep_clear(&mut facts, &files(), &BTreeSet::from([Pid(7)]));
+        let codes = BTreeMap::from([(Pid(7), Vec::new())]);
+        keep_clear(&mut facts, &Memory { files: &files(), codes });
         let kept: Vec<u64> = facts.iter().map(|it| it.0.position).collect();
         assert_eq!(kept, [1, 2, 4, 5, 7, 8]);
     }
@@ -313,9 +429,9 @@ mod tests {
     struct Dump(JitDump);
 
     impl JitDumps for Dump {
-        fn jitdump(&self, file: &ModuleFile) -> Option<JitDump> {
+        fn jitdump(&self, file: &ModuleFile, _: &Provenance) -> Result<JitDump, Unnamed> {
             assert_eq!(file.path, std::path::Path::new("/tmp/jit-7.dump"));
-            Some(self.0.clone())
+            Ok(self.0.clone())
         }
     }
 
@@ -343,9 +459,17 @@ mod tests {
             map(60, (0x1000, 0x2000), 1, 7),
         ];
         let files = files();
-        let adding =
-            Adding { facts: &mut facts, files: &files, messages: &[], dumps: &dump, clock };
-        let codes = adding.add();
+        let provenance = Provenance::default();
+        let (facts_now, dumps) = (&mut facts, &dump);
+        let adding = Adding {
+            facts: facts_now,
+            files: &files,
+            messages: &[],
+            dumps,
+            clock,
+            provenance: &provenance,
+        };
+        let codes = adding.add().codes;
         let timeline = Timeline::new(facts, Vec::new());
         for (time, want) in times {
             let moment = Moment { time: Nanos(*time), position: 1 };
@@ -369,7 +493,7 @@ mod tests {
         check(Clock::Same, 0x1090, &[(61, "file"), (70, "file")]);
         check(Clock::Same, 0x1010, &[(25, "first"), (55, "first"), (65, "file")]);
         check(Clock::Same, 0x1300, &[(25, "memory"), (45, "memory")]);
-        let later = vec![ClockReading { recorded_ns: 5, monotonic_ns: 0 }];
+        let later = vec![ClockReading { recorded_ns: 5, ..ClockReading::default() }];
         check(Clock::Read(later), 0x1090, &[(31, "first"), (36, "second")]);
     }
 
@@ -385,7 +509,7 @@ mod tests {
         let facts = [map(1, (0x1000, 0x2000), 1, 7), map(2, (0, 1), 2, 7), map(3, (0, 1), 2, 7)];
         let markers = markers(&facts, &files());
         assert_eq!(markers.len(), 1);
-        assert_eq!(markers[&Pid(7)].0.position, 2);
+        assert_eq!(markers[0].moment.position, 2);
         for path in ["/a/jit-1.dump", "jit-12.dump", "/x/jit-3.dump (deleted)"] {
             assert!(is_dump(path.as_bytes()), "{path}");
         }
@@ -394,9 +518,98 @@ mod tests {
         }
     }
 
+    /// The names and times that dumps give code of process 7, which is another program from 50 on.
+    fn told(dump: JitDump, clock: Clock, second: u32, saved: &[Message]) -> Vec<(u64, String)> {
+        let exec = Fact::Comm { pid: Pid(7), tid: Tid(7), comm: CommId(0), is_exec: true };
+        let mut files = files();
+        files.push(files[2].clone());
+        files[3].inode = Some(Inode { maj: 1, min: 2, ino: 4, generation: 0 });
+        let mut facts = vec![
+            map(10, (0x9000, 0xa000), 2, 7),
+            (Moment { time: Nanos(50), position: 50 }, exec),
+            map(60, (0x9000, 0xa000), second, 7),
+        ];
+        let (provenance, dumps) = (Provenance::default(), &Dump(dump));
+        let (files, messages) = (&files, saved);
+        let adding =
+            Adding { facts: &mut facts, files, messages, dumps, clock, provenance: &provenance };
+        let codes = adding.add().codes;
+        let named = facts.iter().filter_map(|(moment, fact)| match fact {
+            Fact::Code { mapping, .. } => Some((moment.time.0, mapping.jit_code?)),
+            _ => None,
+        });
+        named.map(|(time, idx)| (time, codes[idx as usize].name.clone())).collect()
+    }
+
+    fn dump(times: &[u64]) -> JitDump {
+        let code = |&time: &u64| JitCode {
+            time: Nanos(time),
+            start: Addr(time * 0x1000),
+            end: Addr(time * 0x1000 + 16),
+            name: format!("made_at_{time}"),
+        };
+        JitDump { codes: times.iter().map(code).collect(), is_monotonic: true, n_bad: 1 }
+    }
+
+    #[test]
+    fn a_dump_is_of_the_program_that_wrote_it_last() {
+        let made = |time: u64, at: u64| (at, format!("made_at_{time}"));
+        // Both show the same file, or one each: what is in there has its time.
+        for second in [2, 3] {
+            let all = told(dump(&[20, 70]), Clock::Same, second, &[]);
+            assert_eq!(all, [made(20, 20), made(70, 70)]);
+        }
+        // Without a clock what the second program wrote anew is all that there is.
+        assert_eq!(told(dump(&[70]), Clock::Unknown, 2, &[]), [made(70, 60)]);
+    }
+
+    #[test]
+    fn a_saved_dump_is_the_one_that_was_mapped() {
+        let saved = |path: &str, ino, content: &[u8]| {
+            let inode = private::Inode { maj: 1, min: 2, ino, generation: 0 };
+            let (what, path) = (FileFacts::JITDUMP.to_owned(), path.to_owned());
+            let facts =
+                FileFacts { what, path, inodes: vec![inode], pid: 7, ..FileFacts::default() };
+            Message::File(SavedFile::new(facts, content).unwrap())
+        };
+        let messages = [saved("/tmp/jit-7.dump", 3, b"one"), saved("/tmp/jit-7.dump", 4, b"other")];
+        let files = files();
+        let found = |file: &MappedFile| super::saved(Pid(7), file, &messages);
+        assert_eq!(found(&files[2]), Some(b"one".to_vec()));
+        let second = MappedFile {
+            inode: Some(Inode { maj: 1, min: 2, ino: 4, generation: 9 }),
+            ..files[2].clone()
+        };
+        assert_eq!(found(&second), Some(b"other".to_vec()));
+        let third = Inode { maj: 1, min: 2, ino: 5, generation: 0 };
+        assert_eq!(found(&MappedFile { inode: Some(third), ..second.clone() }), None);
+        assert_eq!(found(&MappedFile { path: b"/x/jit-7.dump".to_vec(), ..second }), None);
+    }
+
+    #[test]
+    fn memory_with_a_name_is_a_file_unless_code_was_made_there() {
+        let mut files = files();
+        files[1].path = b"/memfd:x (deleted)".to_vec();
+        let mut facts = vec![
+            map(1, (0x1000, 0x2000), 1, 7),
+            map(2, (0x4000, 0x5000), 1, 7),
+            map(3, (0x1000, 0x2000), 1, 7),
+            map(4, (0x1000, 0x2000), 1, 8),
+        ];
+        let codes = BTreeMap::from([(Pid(7), vec![(0x1800, 0x1900), (0x5000, 0x5010)])]);
+        keep_clear(&mut facts, &Memory { files: &files, codes });
+        let kept = facts.iter().map(|(moment, fact)| match fact {
+            Fact::Map { mapping, .. } => (moment.position, mapping.jit_pid),
+            _ => panic!("{fact:?}"),
+        });
+        let want = [(1, Pid(7)), (2, Pid(0)), (4, Pid(0))];
+        assert_eq!(kept.collect::<Vec<_>>(), want);
+    }
+
     #[test]
     fn times_are_compared_by_moments_on_both_clocks() {
-        let reading = |recorded_ns, monotonic_ns| ClockReading { recorded_ns, monotonic_ns };
+        let reading =
+            |recorded_ns, monotonic_ns| ClockReading { recorded_ns, monotonic_ns, realtime_ns: 0 };
         let clock = Clock::Read(vec![reading(1000, 5000)]);
         assert_eq!(clock.recorded(Nanos(5100)), Some(Nanos(1100)));
         assert_eq!(clock.recorded(Nanos(4500)), Some(Nanos(500)));
@@ -407,7 +620,7 @@ mod tests {
         assert_eq!(Clock::Same.recorded(Nanos(7)), Some(Nanos(7)));
         assert_eq!(Clock::new(Some(1), &[]), Clock::Same);
         assert_eq!(Clock::new(None, &[]), Clock::Unknown);
-        let told = [Message::Clocks(Clocks { readings: vec![reading(1, 2)] })];
+        let told = [Message::Clocks(Clocks { readings: vec![reading(1, 2)], ..Clocks::default() })];
         assert_eq!(Clock::new(None, &told), Clock::Read(vec![reading(1, 2)]));
         assert_eq!(Clock::new(Some(0), &told), Clock::Unknown);
         assert_eq!(Clock::Unknown.recorded(Nanos(7)), None);

@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 
 use crate::symbols;
 use crate::symbols::ModuleFile;
+use crate::units::Pid;
 
+use super::Unnamed;
 use super::resolved::Dso;
 use super::resolved::Resolved;
 use super::timeline::Owner;
@@ -23,12 +25,21 @@ pub struct Nameless {
 pub struct Lacking<'n> {
     /// As it is shown.
     pub dso: &'n Dso,
-    /// What the recording knows of it.
-    pub file: &'n ModuleFile,
-    /// Why it has none; `None` if the file is the right one, and its symbol table was stripped.
-    pub error: Option<&'n symbols::Error>,
+    /// What is lacking.
+    pub what: Lacked<'n>,
     /// How many samples fell where it has no name.
     pub n_samples: u64,
+}
+
+/// What is lacking of a file, or of code that a process made.
+#[derive(Clone, Debug)]
+pub enum Lacked<'n> {
+    /// The file is the right one, and its symbol table was stripped.
+    Symbols(&'n ModuleFile),
+    /// The file itself, and why.
+    File(&'n ModuleFile, &'n symbols::Error),
+    /// What the process with this number wrote of its code, and why.
+    Map(Pid, Unnamed),
 }
 
 impl Nameless {

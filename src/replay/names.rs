@@ -33,10 +33,15 @@ use crate::units::Pid;
 
 use super::Frame;
 use super::Index;
+use super::Lacked;
 use super::Lacking;
 use super::Lines;
 use super::Nameless;
 use super::Programs;
+use super::Provenance;
+use super::Unnamed;
+use super::WrittenMap;
+use super::makers::Makers;
 use super::resolved::Dso;
 use super::resolved::DsoId;
 use super::resolved::Level;
@@ -102,8 +107,12 @@ pub trait Sources: Sync {
     /// The code of the vDSO by the same rules.
     fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode>;
 
-    /// What process `pid` wrote of the code that it made itself.
-    fn perf_map(&self, pid: Pid) -> Option<PerfMap>;
+    /// What a process `pid` on the machine of `provenance` wrote of the code that it made itself.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such map, or none that can be believed.
+    fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed>;
 
     /// The kernel whose symbols are at hand.
     fn kernel(&self) -> Option<LocalKernel>;
@@ -151,6 +160,7 @@ impl Default for Demangling {
 pub struct Names<'a> {
     index: &'a Index,
     sources: WithSaved<'a>,
+    makers: Makers,
     /// The module of each mapping, by the mapping's number.
     module_of: Vec<u32>,
     modules: Vec<Module>,
@@ -182,6 +192,8 @@ struct Module {
     table: OnceLock<Table>,
     /// Why there is none.
     error: OnceLock<symbols::Error>,
+    /// Why there is none of code that a process made.
+    unnamed: OnceLock<Unnamed>,
 }
 
 /// What a module is, as far as that decides where its symbols and code come from.
@@ -196,6 +208,7 @@ pub(super) enum ModuleKind {
     },
     Jit {
         pid: Pid,
+        generation: u32,
     },
     /// Memory that never has symbols.
     Plain,
@@ -263,13 +276,14 @@ impl<'a> Names<'a> {
     /// The names of what `index` found, by the symbols that `sources` have.
     pub fn new(index: &'a Index, sources: &'a dyn Sources) -> Self {
         let mut modules = Vec::new();
-        let mut ids: FxHashMap<(u32, Pid, bool, bool), u32> = FxHashMap::default();
+        let mut ids: FxHashMap<(u32, (Pid, u32), bool, bool), u32> = FxHashMap::default();
         let mut module_of = Vec::new();
         for mapping in index.timeline.mappings() {
             // A process describes its own code in one file, wherever it lies.
             let file = if mapping.jit_pid == Pid(0) { mapping.file.0 } else { u32::MAX };
             let is_compat_vdso = index.is_compat_vdso(mapping);
-            let key = (file, mapping.jit_pid, mapping.is_executable, is_compat_vdso);
+            let maker = (mapping.jit_pid, mapping.jit_generation);
+            let key = (file, maker, mapping.is_executable, is_compat_vdso);
             let id = *ids.entry(key).or_insert_with(|| {
                 let file = &index.files[mapping.file.0 as usize];
                 if is_compat_vdso {
@@ -306,6 +320,7 @@ impl<'a> Names<'a> {
         Self {
             index,
             sources: WithSaved::new(index, sources),
+            makers: Makers::new(index),
             module_of,
             modules,
             ksymbol_dsos,
@@ -415,10 +430,31 @@ impl<'a> Names<'a> {
             ModuleKind::Vdso { width, build_id } => {
                 self.sources.vdso(*width, *build_id).map_or(Table::None, Table::Elf)
             }
-            ModuleKind::Jit { pid } => {
-                self.sources.perf_map(*pid).map_or(Table::None, Table::PerfMap)
-            }
+            ModuleKind::Jit { pid, generation } => match self.perf_map(*pid, *generation) {
+                Ok(map) => Table::PerfMap(map),
+                Err(why) => {
+                    tracing::debug!(%pid, generation, %why, "no map");
+                    module.unnamed.get_or_init(|| why);
+                    Table::None
+                }
+            },
             ModuleKind::Kernel | ModuleKind::KernelModule(_) | ModuleKind::Plain => Table::None,
+        }
+    }
+
+    /// The map of the code that the process in this `generation` of those called `pid` made.
+    fn perf_map(&self, pid: Pid, generation: u32) -> Result<PerfMap, Unnamed> {
+        let is_its = |written| self.makers.is_of(pid, generation, written);
+        if let Some(map) = self.sources.saved_map(pid, &is_its) {
+            return Ok(map);
+        }
+        let found = self.sources.perf_map(pid, &self.index.provenance);
+        match found {
+            Ok(found) if is_its(found.written) => Ok(found.map),
+            Ok(_) => Err(Unnamed::OfAnotherProgram),
+            Err(Unnamed::Absent) if self.sources.has_map(pid) => Err(Unnamed::OfAnotherProgram),
+            // What a dump said counts for more than that there is no map.
+            Err(why) => Err(*self.index.unnamed_jit.get(&pid).unwrap_or(&why)),
         }
     }
 
@@ -507,16 +543,28 @@ impl<'a> Names<'a> {
         let mut found: Vec<Lacking<'_>> = Vec::new();
         for (mapping, n_samples) in nameless.by_mapping() {
             let module = &self.modules[self.module_of(mapping) as usize];
-            let ModuleKind::Elf(file) = &module.kind else { continue };
-            let error = match module.table.get() {
-                Some(Table::Elf(table)) if table.symbols() == Symbols::Full => continue,
-                Some(Table::Elf(_)) => None,
-                _ => module.error.get(),
+            let what = match (&module.kind, module.table.get()) {
+                (ModuleKind::Elf(_), Some(Table::Elf(table)))
+                    if table.symbols() == Symbols::Full =>
+                {
+                    continue;
+                }
+                (ModuleKind::Elf(file), Some(Table::Elf(_))) => Lacked::Symbols(file),
+                (ModuleKind::Elf(file), _) => match module.error.get() {
+                    Some(error) => Lacked::File(file, error),
+                    None => Lacked::Symbols(file),
+                },
+                (ModuleKind::Jit { pid, .. }, _) => match module.unnamed.get() {
+                    // Few write down what they make, and nobody else knows.
+                    None | Some(Unnamed::Absent) => continue,
+                    Some(&why) => Lacked::Map(*pid, why),
+                },
+                _ => continue,
             };
             let dso = module.undeleted_dso.as_ref().unwrap_or(&module.dso);
             match found.iter_mut().find(|it| it.dso.long_name == dso.long_name) {
                 Some(same) => same.n_samples = same.n_samples.saturating_add(n_samples),
-                None => found.push(Lacking { dso, file, error, n_samples }),
+                None => found.push(Lacking { dso, what, n_samples }),
             }
         }
         found.sort_by(|a, b| (b.n_samples, &a.dso.long_name).cmp(&(a.n_samples, &b.dso.long_name)));
@@ -756,7 +804,8 @@ impl Module {
         } else if mapping.jit_pid != Pid(0) {
             let pid = mapping.jit_pid;
             let name = format!("/tmp/perf-{pid}.map");
-            (ModuleKind::Jit { pid }, dso(&name, &format!("[JIT] tid {pid}")))
+            let generation = mapping.jit_generation;
+            (ModuleKind::Jit { pid, generation }, dso(&name, &format!("[JIT] tid {pid}")))
         } else if path == "[vdso]" {
             (ModuleKind::Vdso { width: Width::Native, build_id }, dso(&path, &path))
         } else if !mapping.is_executable || path.starts_with('[') || path.starts_with("//") {
@@ -774,7 +823,8 @@ impl Module {
             }
             (ModuleKind::Elf(file), shown)
         };
-        Self { kind, dso, undeleted_dso, table: OnceLock::new(), error: OnceLock::new() }
+        let (table, error, unnamed) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { kind, dso, undeleted_dso, table, error, unnamed }
     }
 
     /// The vDSO of processes of 32 bits on a kernel of 64.
@@ -787,6 +837,7 @@ impl Module {
             undeleted_dso: None,
             table: OnceLock::new(),
             error: OnceLock::new(),
+            unnamed: OnceLock::new(),
         }
     }
 }
@@ -827,8 +878,11 @@ fn narrow(idx: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use crate::replay::Anomalies;
     use crate::replay::programs::Notes;
+    use crate::replay::provenance::WallClock;
     use crate::replay::timeline::Fact;
     use crate::replay::timeline::FileId;
     use crate::replay::timeline::Timeline;
@@ -867,8 +921,8 @@ mod tests {
             None
         }
 
-        fn perf_map(&self, _: Pid) -> Option<PerfMap> {
-            None
+        fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
+            Err(Unnamed::Absent)
         }
 
         fn kernel(&self) -> Option<LocalKernel> {
@@ -918,6 +972,7 @@ mod tests {
                 file,
                 bias: 0,
                 jit_pid: Pid(0),
+                jit_generation: 0,
                 jit_code: None,
                 is_kernel: true,
                 is_executable: true,
@@ -938,6 +993,9 @@ mod tests {
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),
+            provenance: Provenance::default(),
+            wall_clock: WallClock::default(),
+            unnamed_jit: BTreeMap::new(),
             bpf,
             anomalies: Anomalies::default(),
         };

@@ -17,12 +17,16 @@ use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::Symbols;
 use crate::units::BuildId;
+use crate::units::Nanos;
 use crate::units::Pid;
 
 use super::Index;
 use super::LocalKernel;
+use super::Provenance;
 use super::Sources;
+use super::Unnamed;
 use super::Width;
+use super::WrittenMap;
 
 /// Major and minor number of a device, and an inode there.
 type Place = (u32, u32, u64);
@@ -36,7 +40,7 @@ pub(super) struct WithSaved<'a> {
     machine: &'a dyn Sources,
     by_build_id: FxHashMap<BuildId, Kept<'a>>,
     by_place: FxHashMap<Place, Vec<(Generation, Kept<'a>)>>,
-    perf_maps: FxHashMap<Pid, &'a SavedFile>,
+    perf_maps: FxHashMap<Pid, Vec<&'a SavedFile>>,
 }
 
 /// A saved file, which is inflated once, however many mappings are of it.
@@ -83,7 +87,7 @@ impl<'a> WithSaved<'a> {
                     }
                 }
                 FileFacts::PERF_MAP => {
-                    this.perf_maps.insert(Pid(saved.facts.pid), saved);
+                    this.perf_maps.entry(Pid(saved.facts.pid)).or_default().push(saved);
                 }
                 _ => {}
             }
@@ -100,6 +104,24 @@ impl<'a> WithSaved<'a> {
             (None, None) => return None,
         };
         kept.content()
+    }
+
+    /// The last map in the recording that `pid` wrote, of those for which `is_its` holds by when they
+    /// were last written to.
+    pub(super) fn saved_map(
+        &self,
+        pid: Pid,
+        is_its: &dyn Fn(Option<Nanos>) -> bool,
+    ) -> Option<PerfMap> {
+        let saved = self.perf_maps.get(&pid)?.iter().rev();
+        let written = |it: &SavedFile| Some(Nanos(it.facts.modified_ns)).filter(|it| it.0 != 0);
+        let content = saved.filter(|it| is_its(written(it))).find_map(|it| it.content());
+        content.map(|it| PerfMap::parse(&it))
+    }
+
+    /// Whether the recording has a map of any process with this number.
+    pub(super) fn has_map(&self, pid: Pid) -> bool {
+        self.perf_maps.contains_key(&pid)
     }
 
     fn at(&self, inode: Inode, path: &str) -> Option<&Kept<'a>> {
@@ -165,9 +187,8 @@ impl Sources for WithSaved<'_> {
         self.machine.vdso_code(width, build_id)
     }
 
-    fn perf_map(&self, pid: Pid) -> Option<PerfMap> {
-        let saved = self.perf_maps.get(&pid).and_then(|it| it.content());
-        saved.map(|it| PerfMap::parse(&it)).or_else(|| self.machine.perf_map(pid))
+    fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed> {
+        self.machine.perf_map(pid, provenance)
     }
 
     fn kernel(&self) -> Option<LocalKernel> {
@@ -202,8 +223,8 @@ mod tests {
             None
         }
 
-        fn perf_map(&self, _: Pid) -> Option<PerfMap> {
-            None
+        fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
+            Err(Unnamed::Absent)
         }
 
         fn kernel(&self) -> Option<LocalKernel> {
@@ -219,7 +240,7 @@ mod tests {
             build_id: id.map(str::to_owned),
             inodes: places.iter().map(inode).collect(),
             pid: 7,
-            len: 0,
+            ..FileFacts::default()
         };
         // Files of one path differ by how many places they had.
         let content = format!("{path} {}", places.len());
@@ -259,6 +280,8 @@ mod tests {
         // One that was met twice is one.
         assert_eq!(found("/d", None, Some((5, 3))), Some("/d 1".to_owned()));
         assert_eq!(found("/b", Some(&[0x11]), None), None);
-        assert!(sources.perf_map(Pid(7)).is_some() && sources.perf_map(Pid(8)).is_none());
+        let map = |pid| sources.saved_map(pid, &|written| written.is_none()).is_some();
+        assert!(map(Pid(7)) && !map(Pid(8)));
+        assert!(sources.saved_map(Pid(7), &|written| written.is_some()).is_none());
     }
 }

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::symbols::Inode;
 use crate::symbols::ModuleFile;
 use crate::units::BuildId;
+use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::ProgId;
 use crate::units::Tid;
@@ -66,6 +67,9 @@ pub struct Mapping {
     pub bias: u64,
     /// The process whose private code this is, for mappings of no file; 0 else.
     pub jit_pid: Pid,
+    /// Which of the processes that had this number one after the other, by fork or exec, it is: the
+    /// timeline counts them.
+    pub jit_generation: u32,
     /// The code that it is, by its number in [`Index::jit_codes`](super::Index::jit_codes), where a dump
     /// tells of it.
     pub jit_code: Option<u32>,
@@ -234,6 +238,12 @@ impl Timeline {
         &self.mappings
     }
 
+    /// When the process with this number began that is in this place among them.
+    pub(super) fn began(&self, pid: Pid, generation: u32) -> Option<Nanos> {
+        let generations = self.processes.get(&pid)?;
+        generations.get(generation as usize).map(|it| it.from.time)
+    }
+
     /// All kernel symbols, by index.
     pub fn ksymbols(&self) -> &[KernelSymbol] {
         &self.ksymbols
@@ -394,8 +404,8 @@ impl<'a> Builder<'a> {
                 self.kernel_maps.cover(start, end, now, owner);
             }
             Fact::Map { pid: Some(pid), start, end, mapping } => {
-                let owner = self.mapping_id(mapping);
                 let space = self.space_of(pid) as usize;
+                let owner = self.own_mapping_id(pid, mapping);
                 let rests = if mapping.jit_pid == Pid(0) {
                     vec![(start, end)]
                 } else {
@@ -406,8 +416,8 @@ impl<'a> Builder<'a> {
                 }
             }
             Fact::Code { pid, start, end, mapping } => {
-                let owner = self.mapping_id(mapping);
                 let space = self.space_of(pid);
+                let owner = self.own_mapping_id(pid, mapping);
                 self.spaces[space as usize].own.cover(start, end, now, owner);
             }
             Fact::Comm { pid, tid, comm, is_exec } => {
@@ -466,6 +476,15 @@ impl<'a> Builder<'a> {
         rests
     }
 
+    /// The number of `mapping` by `pid`, which made what has no file itself, as the process that it is now.
+    fn own_mapping_id(&mut self, pid: Pid, mut mapping: Mapping) -> u32 {
+        if mapping.jit_pid != Pid(0) {
+            let n_begun = self.processes.get(&pid).map_or(0, Vec::len);
+            mapping.jit_generation = narrow(n_begun.saturating_sub(1));
+        }
+        self.mapping_id(mapping)
+    }
+
     fn mapping_id(&mut self, mapping: Mapping) -> u32 {
         *self.mapping_ids.entry(mapping).or_insert_with(|| {
             self.mappings.push(mapping);
@@ -498,13 +517,14 @@ impl<'a> Builder<'a> {
             generations.len() - generations.partition_point(|it| it.from == Moment::START);
         let n_coming = self.n_generations.get(&pid).copied().unwrap_or(0);
         let is_last = n_begun + usize::from(now != Moment::START) >= n_coming;
+        let idx = narrow(self.spaces.len());
+        generations.push(Generation { from: now, space: idx, before_exec: None });
         if is_last {
-            for &(start, end, owner) in self.late_maps.get(&pid).into_iter().flatten() {
+            for (start, end, owner) in self.late_maps.get(&pid).cloned().unwrap_or_default() {
+                let owner = self.own_mapping_id(pid, self.mappings[owner as usize]);
                 space.own.cover(start, end, now, owner);
             }
         }
-        let idx = narrow(self.spaces.len());
-        generations.push(Generation { from: now, space: idx, before_exec: None });
         self.spaces.push(space);
         idx
     }
@@ -579,8 +599,6 @@ fn narrow(idx: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::units::Nanos;
-
     use super::*;
 
     const SHELL: Pid = Pid(10);
@@ -595,6 +613,7 @@ mod tests {
             file: FileId(file),
             bias: start,
             jit_pid: Pid(0),
+            jit_generation: 0,
             jit_code: None,
             is_kernel: false,
             is_executable: true,
@@ -679,6 +698,37 @@ mod tests {
         check(&timeline, CHILD, 0x2000, 6, Some(9));
         check(&timeline, CHILD, 0x2000, 7, Some(2));
         check(&timeline, SHELL, 0x3000, 0, Some(10));
+    }
+
+    #[test]
+    fn code_that_a_process_made_is_of_the_program_that_it_was_then() {
+        let code = |pid: Pid, start| match map(pid, start, 1) {
+            Fact::Map { pid, start, end, mapping } => {
+                let mapping = Mapping { jit_pid: SHELL, bias: 0, ..mapping };
+                Fact::Map { pid, start, end, mapping }
+            }
+            other => other,
+        };
+        let facts = vec![
+            (at(1), code(SHELL, 0x1000)),
+            (at(2), fork(CHILD, SHELL)),
+            (at(3), comm(SHELL, 7, true)),
+            (at(4), code(SHELL, 0x1000)),
+        ];
+        let timeline = Timeline::new(facts, vec![code(SHELL, 0x5000)]);
+        let maker = |pid, addr, time| {
+            let process = timeline.process(pid, at(time));
+            let Some(Owner::Mapping(idx)) = timeline.user(&process, addr, at(time)) else {
+                panic!("nothing at {addr:#x}")
+            };
+            (timeline.mapping(idx).jit_pid, timeline.mapping(idx).jit_generation)
+        };
+        assert_eq!(maker(SHELL, 0x1000, 2), (SHELL, 0));
+        assert_eq!(maker(CHILD, 0x1000, 9), (SHELL, 0));
+        assert_eq!(maker(SHELL, 0x1000, 9), (SHELL, 1));
+        assert_eq!(maker(SHELL, 0x5000, 9), (SHELL, 1));
+        let began = [0, 1, 2].map(|it| timeline.began(SHELL, it).map(|it| it.0));
+        assert_eq!(began, [Some(0), Some(3), None]);
     }
 
     #[test]

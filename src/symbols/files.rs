@@ -66,14 +66,16 @@ impl FileStatus {
     /// `None` if the recording knows nothing to hold it against. `recorded_until` is when the
     /// recording ended.
     pub(super) fn is(&self, file: &ModuleFile, recorded_until: Option<Nanos>) -> Option<bool> {
-        let wanted = file.inode?;
-        let is_there = self.inode.is_some_and(|it| {
-            let is_same_device =
-                self.is_device_unsure || (it.maj, it.min) == (wanted.maj, wanted.min);
-            let (one, other) = (it.generation, wanted.generation);
-            is_same_device && it.ino == wanted.ino && (one == other || one == 0 || other == 0)
-        });
-        Some(is_there && !self.is_newer_than(recorded_until))
+        Some(self.is_inode(file.inode?) && !self.is_newer_than(recorded_until))
+    }
+
+    /// Whether it may be the file that the kernel called `wanted`.
+    pub fn is_inode(&self, wanted: Inode) -> bool {
+        self.inode.is_some_and(|it| {
+            let (maj, min) =
+                if self.is_device_unsure { (wanted.maj, wanted.min) } else { (it.maj, it.min) };
+            Inode { maj, min, ..it }.may_be(&wanted)
+        })
     }
 
     /// Whether it was written to after the recording ended.

@@ -40,6 +40,16 @@ pub struct Inode {
     pub generation: u64,
 }
 
+impl Inode {
+    /// Whether both may be of one file: where a generation is not known any may be meant.
+    pub fn may_be(&self, other: &Self) -> bool {
+        let place = |it: &Self| (it.maj, it.min, it.ino);
+        let is_generation =
+            self.generation == other.generation || self.generation == 0 || other.generation == 0;
+        place(self) == place(other) && is_generation
+    }
+}
+
 /// A process that mapped a file, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapper {

@@ -1,6 +1,8 @@
 //! Recordings made by hand, record by record, in either byte order, as a file or as a pipe.
 
 use bpfperf::perfdata::Endian;
+use bpfperf::perfdata::private::Clocks;
+use bpfperf::perfdata::private::Message;
 
 use crate::vector::bytes;
 
@@ -70,6 +72,14 @@ impl Build {
         let size = body.len() + 8;
         self.records.extend(bytes(&format!("{kind:08x} {misc:04x} {size:04x}"), self.endian));
         self.records.extend(body);
+        self
+    }
+
+    /// Says that it was made on this machine, since it booted.
+    pub(crate) fn here(&mut self) -> &mut Self {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let boot_id = boot_id.trim_end().to_owned();
+        Message::Clocks(Clocks { boot_id, ..Clocks::default() }).encode(1, &mut self.records);
         self
     }
 

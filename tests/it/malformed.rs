@@ -39,16 +39,18 @@ use bpfperf::replay::Inlined;
 use bpfperf::replay::LocalKernel;
 use bpfperf::replay::Names;
 use bpfperf::replay::Programs;
+use bpfperf::replay::Provenance;
 use bpfperf::replay::Recording;
 use bpfperf::replay::Sources;
+use bpfperf::replay::Unnamed;
 use bpfperf::replay::Wanted;
 use bpfperf::replay::Width;
+use bpfperf::replay::WrittenMap;
 use bpfperf::replay::resolve;
 use bpfperf::symbols;
 use bpfperf::symbols::ElfCode;
 use bpfperf::symbols::ElfModule;
 use bpfperf::symbols::ModuleFile;
-use bpfperf::symbols::PerfMap;
 use bpfperf::units::BuildId;
 use bpfperf::units::Pid;
 
@@ -79,8 +81,8 @@ impl Sources for NoNames {
         None
     }
 
-    fn perf_map(&self, _: Pid) -> Option<PerfMap> {
-        None
+    fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
+        Err(Unnamed::Absent)
     }
 
     fn kernel(&self) -> Option<LocalKernel> {

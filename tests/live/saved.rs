@@ -1,10 +1,11 @@
 //! Files that nobody can find when the recording is read: of containers, deleted, in memory alone.
 
 use std::fs;
+use std::io::BufRead as _;
+use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
+use std::process::Stdio;
 
 use crate::stage::Background;
 use crate::stage::Need;
@@ -143,11 +144,16 @@ fn a_stopped_recording_and_a_pipe_have_what_was_saved() {
     }
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    compile(dir, "guest", &source("of_the_guest", 2_000_000_000), &[]);
+    // It tells once it has worked for a while.
+    let lasting = source("of_the_guest", 2_000_000_000)
+        .replace("puts(", "if (of_the_guest(60000000) == 3) return 3; puts(");
+    compile(dir, "guest", &lasting, &[]);
     let line = container(dir, "exec ./inner/program");
     let mut recorder = record(dir, &["--"]);
-    let mut recorder = recorder.args(&line).spawn().unwrap();
-    sleep(Duration::from_millis(700));
+    let mut recorder = recorder.args(&line).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    BufReader::new(recorder.stdout.take().unwrap()).read_line(&mut told).unwrap();
+    assert_eq!(told, "on\n");
     stdout_of(Command::new("kill").args(["-INT", &recorder.id().to_string()]));
     recorder.wait().unwrap();
     check(dir, "of_the_guest", "of_the_host");
@@ -271,6 +277,83 @@ fn what_a_jit_compiler_in_a_container_wrote_is_saved() {
     stdout_of(record(dir, &["--"]).args(line));
     check(dir, "made_by_hand(int, long)", "of_the_host");
     assert_eq!(n_saved(dir, "perf-map"), 1);
+}
+
+/// A toy that makes code which spins at one place, writes where it lies to `/tmp/perf-OWN.map` under the
+/// first of the names that it is called with, and becomes itself with the others.
+const BECOMING: &str = "#include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    int main(int argc, char **argv)
+    {
+        unsigned char code[] = {0xb9, 0, 0, 0, 0x20, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+        void *at = mmap((void *)0x10000000, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        memcpy(at, code, sizeof code);
+        char path[64];
+        sprintf(path, \"/tmp/perf-%d.map\", getpid());
+        if (strcmp(argv[1], \"silent\")) {
+            FILE *map = fopen(path, \"w\");
+            fprintf(map, \"%lx %x %s(int)\\n\", (long)at, 4096, argv[1]);
+            fclose(map);
+        }
+        ((void (*)(void))at)();
+        return 2 < argc ? execv(\"/proc/self/exe\", argv + 1) : 0;
+    }";
+
+/// The shares of symbols in percent, and what `report` with `options` tells.
+fn shares(dir: &Path, options: &[&str], symbols: &[&str]) -> (Vec<f64>, String) {
+    let mut report = bpfperf();
+    report.args(["report", "--stdio", "-s", "sym", "-i"]).arg(dir.join("perf.data"));
+    let output = output_of(report.args(options).env("HOME", dir));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let share = |name: &&str| {
+        let row = text.lines().find(|it| it.ends_with(*name));
+        row.and_then(|it| it.trim().split_once('%')?.0.parse::<f64>().ok()).unwrap_or_default()
+    };
+    (symbols.iter().map(share).collect(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_program_that_becomes_another_is_not_named_by_what_that_one_made() {
+    if !may_run(&[Need::Root]) || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "jit", BECOMING, &[]);
+    let names = ["of_first(int)", "of_second(int)"];
+    for options in [&["--"][..], &["-k", "mono", "--"], &["-B", "--"]] {
+        stdout_of(record(dir, options).args(["./jit", "of_first", "of_second"]));
+        let (found, told) = shares(dir, &[], &names);
+        assert!(found[0] == 0.0 && 35.0 < found[1] && found[1] < 65.0, "{options:?} {found:?}");
+        assert!(told.contains("told by a file that may be of another program"), "{told}");
+        // The other way about: who wrote nothing has no names of what was there before.
+        stdout_of(record(dir, options).args(["./jit", "of_first", "silent"]));
+        let (found, _) = shares(dir, &[], &names);
+        assert!(35.0 < found[0] && found[0] < 65.0, "{options:?} {found:?}");
+    }
+}
+
+#[test]
+fn what_was_written_under_a_number_of_another_namespace_names_nothing() {
+    if !may_run(&[Need::Root]) || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    compile(dir, "jit", BECOMING, &[]);
+    let mut inside = Command::new("unshare");
+    inside.args(["-pf", "--mount-proc"]).arg(env!("CARGO_BIN_EXE_bpfperf"));
+    inside.args(["record", "-q", "-B", "-e", "cpu-clock:u", "-o"]).arg(dir.join("perf.data"));
+    // A number that is not that of a process elsewhere whose map may lie there.
+    let line = "for i in 1 2 3 4 5 6 7 8 9; do true & wait; done; exec ./jit of_first";
+    stdout_of(inside.args(["--", "sh", "-c", line]).current_dir(dir));
+    let (found, told) = shares(dir, &[], &["of_first(int)"]);
+    assert!(found[0] == 0.0 && told.contains("not known to be recorded on this machine"), "{told}");
+    // Whoever reads may say that it is.
+    let (found, told) = shares(dir, &["--symfs", "/"], &["of_first(int)"]);
+    assert!(80.0 < found[0], "{found:?} {told}");
 }
 
 /// A toy that makes one function after the other at one place, tells of both in `jit-OWN.dump`, and

@@ -41,6 +41,9 @@ pub struct FileFacts {
     pub pid: i32,
     /// The length of the content, in bytes.
     pub len: u64,
+    /// When the content was last written to, in nanoseconds since 1970, of a `perf-map`; 0 where that
+    /// is not known.
+    pub modified_ns: u64,
 }
 
 /// A file as the kernel tells it apart from all others.
