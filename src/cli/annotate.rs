@@ -209,6 +209,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         machine.tell_troubles();
         input::tell_ends(&resolved.ends);
+        input::tell_left_out(show.codes.n_left_out());
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
         }

@@ -202,6 +202,17 @@ pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
     }
 }
 
+/// Tells in one line of `n_left_out` parts of debug information.
+pub(super) fn tell_left_out(n_left_out: u64) {
+    if n_left_out != 0 {
+        let parts = if n_left_out == 1 { "part" } else { "parts" };
+        message::warn(&format!(
+            "{n_left_out} {parts} of debug information left out, which would cost more time or memory \
+             than its length allows: lines and inlined functions are missing there"
+        ));
+    }
+}
+
 /// The most bytes of a stack that the kernel copies: `PERF_SAMPLE_STACK_USER` has to fit into a record.
 const MAX_COPIED_BYTES: u64 = 65528;
 

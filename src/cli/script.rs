@@ -121,6 +121,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     })?;
     input::tell(&index.anomalies, told.n_bad_chains);
     input::tell_ends(&told.ends);
+    input::tell_left_out(told.n_left_out);
     machine.tell_troubles();
     lacking::tell(&names, &told.nameless);
     Ok(ExitCode::SUCCESS)

@@ -202,6 +202,12 @@ impl<'a> Codes<'a> {
         Ok(Code { machine, start: symbol.start, bytes, lines })
     }
 
+    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
+    pub fn n_left_out(&self) -> u64 {
+        let found = self.dwarf_lines.iter().filter_map(|it| it.get()?.as_ref());
+        found.map(DwarfLines::n_left_out).sum()
+    }
+
     /// The link-time address of what lies at `at` in the file of `mapping`.
     pub fn vaddr(&self, mapping: u32, at: FileOffset) -> Option<Addr> {
         self.files.file(mapping).ok()?.vaddr(at)

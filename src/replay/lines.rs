@@ -62,6 +62,12 @@ impl<'a> Lines<'a> {
         found
     }
 
+    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
+    pub fn n_left_out(&self) -> u64 {
+        let found = self.modules.iter().filter_map(|it| it.get()?.as_ref());
+        found.map(DwarfLines::n_left_out).sum()
+    }
+
     fn place(&self, frame: &Frame) -> Option<(&DwarfLines<'a>, Addr)> {
         let Some(Owner::Mapping(mapping)) = frame.owner else { return None };
         let (module, at) = self.files.place(mapping, frame.ip);

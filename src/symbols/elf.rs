@@ -2,6 +2,7 @@
 
 mod belonging;
 mod code;
+mod frame_table;
 mod function_ends;
 mod sections;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use object::read::elf::SymbolTable as ElfSymbols;
 
 pub use code::ElfCode;
 pub use code::Part;
+pub use frame_table::FrameTable;
 pub use sections::ElfFile;
 pub use sections::OwnedBytes;
 pub use sections::Section;

@@ -49,6 +49,7 @@ pub use elf::DebugLink;
 pub use elf::ElfCode;
 pub use elf::ElfFile;
 pub use elf::ElfModule;
+pub use elf::FrameTable;
 pub use elf::Identity;
 pub use elf::OwnedBytes;
 pub use elf::Part;

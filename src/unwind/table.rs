@@ -20,6 +20,7 @@ use gimli::UnwindTableRow;
 use gimli::Vendor;
 
 use crate::symbols::ElfCode;
+use crate::symbols::FrameTable;
 use crate::symbols::Part;
 use crate::symbols::Section;
 use crate::units::Addr;
@@ -66,13 +67,8 @@ impl fmt::Debug for Table<'_> {
 /// Where the entry is that may tell of an address.
 #[derive(Debug)]
 enum Index<'a> {
-    /// The linker's own, `.eh_frame_hdr`.
-    Sorted {
-        /// First addresses and places of entries, both relative to `base`, 4 bytes each.
-        pairs: &'a [[u8; 8]],
-        base: u64,
-        eh_frame: u64,
-    },
+    /// The linker's own, `.eh_frame_hdr`, with the address of `.eh_frame`.
+    Sorted(FrameTable<'a>, u64),
     /// Ours: first addresses and offsets of entries.
     Own(Vec<(u64, u32)>),
 }
@@ -119,8 +115,10 @@ impl<'a> Table<'a> {
             frames.set_address_size(8);
             frames.set_vendor(vendor(arch));
             let hdr = section(Part::Mapped, ".eh_frame_hdr");
-            let index = hdr.and_then(|hdr| sorted(hdr, it));
-            let index = index.unwrap_or_else(|| Index::Own(entries(&frames, it.bytes, &bases)));
+            let index = match hdr.and_then(|hdr| FrameTable::parse(hdr, true)) {
+                Some(table) => Index::Sorted(table, it.addr.0),
+                None => Index::Own(entries(&frames, it.bytes, &bases)),
+            };
             Frames { section: frames, bytes: it.bytes, index, form: Form::EhFrame }
         });
         let debug_frame = OnceLock::new();
@@ -257,13 +255,9 @@ impl Index<'_> {
     /// The offset of the entry that begins nearest at or below `addr`.
     fn find(&self, addr: u64) -> Option<usize> {
         match self {
-            Self::Sorted { pairs, base, eh_frame } => {
-                let target =
-                    |bytes: [u8; 4]| base.wrapping_add_signed(i64::from(i32::from_le_bytes(bytes)));
-                let split = |[a, b, c, d, e, f, g, h]: [u8; 8]| ([a, b, c, d], [e, f, g, h]);
-                let n_before = pairs.partition_point(|it| target(split(*it).0) <= addr);
-                let pair = pairs.get(n_before.checked_sub(1)?)?;
-                usize::try_from(target(split(*pair).1).checked_sub(*eh_frame)?).ok()
+            Self::Sorted(table, eh_frame) => {
+                let entry = table.entry(table.n_until(addr).checked_sub(1)?)?;
+                usize::try_from(entry.checked_sub(*eh_frame)?).ok()
             }
             Self::Own(entries) => {
                 let n_before = entries.partition_point(|it| it.0 <= addr);
@@ -272,23 +266,6 @@ impl Index<'_> {
             }
         }
     }
-}
-
-/// The linker's own index, if it is of the form that linkers write: `.eh_frame_hdr` with a table of
-/// pairs relative to it, 4 bytes each.
-///
-/// Source: "The `.eh_frame_hdr` section" in the Linux Standard Base.
-fn sorted<'a>(hdr: Section<'a>, eh_frame: Section<'_>) -> Option<Index<'a>> {
-    const UDATA4: u8 = 0x03;
-    const PCREL_SDATA4: u8 = 0x1b;
-    const DATAREL_SDATA4: u8 = 0x3b;
-    let rest = hdr.bytes.strip_prefix(&[1, PCREL_SDATA4, UDATA4, DATAREL_SDATA4])?;
-    let (_, rest) = rest.split_first_chunk::<4>()?;
-    let (n, rest) = rest.split_first_chunk::<4>()?;
-    let n = usize::try_from(u32::from_le_bytes(*n)).ok()?;
-    let (pairs, _) = rest.as_chunks::<8>();
-    let pairs = pairs.get(..n)?;
-    (n != 0).then_some(Index::Sorted { pairs, base: hdr.addr.0, eh_frame: eh_frame.addr.0 })
 }
 
 /// What the entries of many functions have in common, of a length that makes sense: it is read again and

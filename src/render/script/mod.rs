@@ -146,6 +146,8 @@ pub struct Told {
     pub ends: Ends,
     /// How many samples were printed without a name, and where.
     pub nameless: Nameless,
+    /// How many parts of debug information were left out.
+    pub n_left_out: u64,
 }
 
 /// How many records one thread formats at a time.
@@ -204,7 +206,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     }
     out.flush()?;
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut told = Told::default();
+    let n_left_out = lines.as_ref().map_or(0, Lines::n_left_out);
+    let mut told = Told { n_left_out, ..Told::default() };
     for formatter in &idle {
         told.n_bad_chains += formatter.n_bad_chains;
         told.ends.add(&formatter.ends());

@@ -8,6 +8,7 @@ use gimli::UnitOffset;
 use gimli::UnitRef;
 
 use super::Effort;
+use super::Purse;
 use super::Slice;
 use super::ranges::Ranges;
 use super::root::Code;
@@ -17,29 +18,39 @@ use super::root::skip_attributes;
 /// The deepest nesting of inlined functions that is followed.
 const MAX_DEPTH: u32 = 256;
 
+/// What came of reading the next entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Next,
+    /// There was none.
+    End,
+    /// It would cost more than may be spent.
+    TooFar,
+}
+
 /// The functions of a unit that have code, by address.
 #[derive(Debug)]
-pub(super) struct Functions {
-    functions: Vec<Function>,
+pub(super) struct Functions<'a> {
+    functions: Vec<Function<'a>>,
     by_addr: Ranges,
 }
 
 #[derive(Debug)]
-struct Function {
+struct Function<'a> {
     entry: UnitOffset,
-    inlined: OnceLock<Inlined>,
+    inlined: OnceLock<Inlined<'a>>,
 }
 
 /// What was inlined into a function: by depth, then by address.
 #[derive(Debug, Default)]
-struct Inlined {
-    calls: Vec<Call>,
+struct Inlined<'a> {
+    calls: Vec<Call<'a>>,
     ranges: Vec<InlinedRange>,
 }
 
 /// A call that was replaced by the function's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+#[derive(Debug)]
+pub(super) struct Call<'a> {
     /// The entry of the inlined function.
     pub(super) entry: UnitOffset,
     /// The number of the file with the call.
@@ -48,6 +59,8 @@ pub(super) struct Call {
     pub(super) line: u32,
     /// Its column; 0 if unknown.
     pub(super) column: u32,
+    /// The name of the inlined function, looked for once.
+    pub(super) name: OnceLock<Option<&'a str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,47 +72,60 @@ struct InlinedRange {
     call: usize,
 }
 
-impl Functions {
+impl<'a> Functions<'a> {
     /// Finds the functions of `unit`, as far as its entries can be read.
     pub(super) fn read(unit: UnitRef<'_, Slice<'_>>, effort: &Effort) -> Option<Self> {
-        if !effort.spend(unit.header.unit_length()) {
-            return None;
-        }
+        let mut purse = Purse::new(effort);
         let mut functions = Vec::new();
         let mut ranges = Vec::new();
         let mut entries = unit.entries_raw(None).ok()?;
-        let mut next = || -> gimli::Result<bool> {
+        let mut next = || -> gimli::Result<Step> {
             if entries.is_empty() {
-                return Ok(false);
+                return Ok(Step::End);
             }
             let entry = entries.next_offset();
-            let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(true) };
-            if abbreviation.tag() != gimli::DW_TAG_subprogram {
-                skip_attributes(&mut entries, abbreviation)?;
-                return Ok(true);
-            }
+            let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(Step::Next) };
             let mut code = Code::default();
-            each_attribute(&mut entries, abbreviation, |name, value| code.note(name, value))?;
+            let is_function = abbreviation.tag() == gimli::DW_TAG_subprogram;
+            if is_function {
+                each_attribute(&mut entries, abbreviation, |name, value| code.note(name, value))?;
+            } else {
+                skip_attributes(&mut entries, abbreviation)?;
+            }
+            let n_bytes = entries.next_offset().0 - entry.0;
+            if !purse.spend(n_bytes + abbreviation.attributes().len()) {
+                return Ok(Step::TooFar);
+            }
             let id = u32::try_from(functions.len()).unwrap_or(u32::MAX);
             let n_before = ranges.len();
-            code.each_range(unit, effort, |begin, end| ranges.push((begin, end, id)));
+            code.each_range(unit, &mut purse, |begin, end| ranges.push((begin, end, id)));
             if n_before < ranges.len() {
+                if !purse.spend(size_of::<Function<'_>>()) {
+                    return Ok(Step::TooFar);
+                }
                 functions.push(Function { entry, inlined: OnceLock::new() });
             }
-            Ok(true)
+            Ok(Step::Next)
         };
-        while let Ok(true) = next() {}
+        loop {
+            match next() {
+                Ok(Step::Next) => {}
+                // What is damaged ends the unit; what came before it holds.
+                Ok(Step::End) | Err(_) => break,
+                Ok(Step::TooFar) => return None,
+            }
+        }
         Some(Self { functions, by_addr: Ranges::new(ranges) })
     }
 
     /// The calls that the code at `addr` was inlined through, the innermost first; `None` outside of
     /// all functions.
-    pub(super) fn inlined(
-        &self,
-        unit: UnitRef<'_, Slice<'_>>,
+    pub(super) fn inlined<'l>(
+        &'l self,
+        unit: UnitRef<'_, Slice<'a>>,
         addr: u64,
         effort: &Effort,
-    ) -> Option<impl Iterator<Item = Call> + use<>> {
+    ) -> Option<impl Iterator<Item = &'l Call<'a>> + use<'l, 'a>> {
         let id = self.by_addr.covering(addr).next()?;
         let function = self.functions.get(id as usize)?;
         let read = || Inlined::read(unit, function.entry, effort).unwrap_or_default();
@@ -113,45 +139,53 @@ impl Functions {
     }
 }
 
-impl Inlined {
+impl<'a> Inlined<'a> {
     /// Finds what was inlined into the function at `entry`.
-    fn read(unit: UnitRef<'_, Slice<'_>>, entry: UnitOffset, effort: &Effort) -> Option<Self> {
+    fn read(unit: UnitRef<'_, Slice<'a>>, entry: UnitOffset, effort: &Effort) -> Option<Self> {
         let mut this = Self::default();
         let mut entries = unit.entries_raw(Some(entry)).ok()?;
         let abbreviation = entries.read_abbreviation().ok()??;
         skip_attributes(&mut entries, abbreviation).ok()?;
         // Where the inlined functions are whose entries are not over yet.
         let mut open: Vec<isize> = Vec::new();
-        while let Ok(true) = this.next(unit, &mut entries, &mut open, effort) {}
-        let end = entries.next_offset();
         // A function within others is read with each of them.
-        if !effort.spend(end.0 - entry.0) {
-            return None;
+        let mut purse = Purse::new(effort);
+        loop {
+            match this.next(unit, &mut entries, &mut open, &mut purse) {
+                Ok(Step::Next) => {}
+                Ok(Step::End) | Err(_) => break,
+                Ok(Step::TooFar) => return None,
+            }
         }
         this.ranges.sort_unstable_by_key(|it| (it.depth, it.begin, it.end, it.call));
         Some(this)
     }
 
     /// Takes in the next entry within the function; whether there was one.
-    fn next<'a>(
+    fn next(
         &mut self,
         unit: UnitRef<'_, Slice<'a>>,
         entries: &mut EntriesRaw<'_, Slice<'a>>,
         open: &mut Vec<isize>,
-        effort: &Effort,
-    ) -> gimli::Result<bool> {
+        purse: &mut Purse<'_>,
+    ) -> gimli::Result<Step> {
         let depth = entries.next_depth();
         if depth <= 0 || entries.is_empty() {
-            return Ok(false);
+            return Ok(Step::End);
         }
         let entry = entries.next_offset();
-        let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(true) };
+        let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(Step::Next) };
+        // With what each entry costs to look at whatever its length.
+        let cost = |entries: &EntriesRaw<'_, Slice<'a>>, from: UnitOffset, n_attributes: usize| {
+            entries.next_offset().0 - from.0 + n_attributes
+        };
         while open.last().is_some_and(|it| depth <= *it) {
             open.pop();
         }
         match abbreviation.tag() {
             gimli::DW_TAG_inlined_subroutine => {
-                let mut call = Call { entry, file: None, line: 0, column: 0 };
+                let name = OnceLock::new();
+                let mut call = Call { entry, file: None, line: 0, column: 0, name };
                 let mut code = Code::default();
                 let number = |it: AttributeValue<Slice<'_>>| {
                     it.udata_value().and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
@@ -169,9 +203,12 @@ impl Inlined {
                 open.push(depth);
                 let n_open = u32::try_from(open.len()).unwrap_or(u32::MAX);
                 if n_open <= MAX_DEPTH {
+                    if !purse.spend(size_of::<Call<'_>>()) {
+                        return Ok(Step::TooFar);
+                    }
                     let id = self.calls.len();
                     self.calls.push(call);
-                    code.each_range(unit, effort, |begin, end| {
+                    code.each_range(unit, purse, |begin, end| {
                         if begin < end {
                             let range = InlinedRange { depth: n_open, begin, end, call: id };
                             self.ranges.push(range);
@@ -183,21 +220,26 @@ impl Inlined {
                 // Another function, whose code is its own.
                 skip_attributes(entries, abbreviation)?;
                 while depth < entries.next_depth() && !entries.is_empty() {
+                    let from = entries.next_offset();
                     if let Some(abbreviation) = entries.read_abbreviation()? {
                         skip_attributes(entries, abbreviation)?;
+                        if !purse.spend(cost(entries, from, abbreviation.attributes().len())) {
+                            return Ok(Step::TooFar);
+                        }
                     }
                 }
             }
             _ => skip_attributes(entries, abbreviation)?,
         }
-        Ok(true)
+        let is_paid = purse.spend(cost(entries, entry, abbreviation.attributes().len()));
+        Ok(if is_paid { Step::Next } else { Step::TooFar })
     }
 
     /// The call at this depth that the code at `addr` was inlined through.
-    fn at(&self, depth: u32, addr: u64) -> Option<Call> {
+    fn at(&self, depth: u32, addr: u64) -> Option<&Call<'a>> {
         let behind = self.ranges.partition_point(|it| (it.depth, it.begin) <= (depth, addr));
         let range = self.ranges.get(behind.checked_sub(1)?)?;
         let is_there = range.depth == depth && addr < range.end;
-        is_there.then(|| self.calls.get(range.call).copied()).flatten()
+        is_there.then(|| self.calls.get(range.call)).flatten()
     }
 }

@@ -5,10 +5,12 @@
 //! read when an address of theirs is asked for, once, by any thread.
 //!
 //! The bytes are untrusted. What cannot be read costs its unit, chains of references and nesting end
-//! at fixed depths, and units that share their lines are read a bounded number of times.
+//! at fixed depths, and all that is read and kept comes out of what the length of the sections allows
+//! (`effort`).
 //!
 //! Source: DWARF 5, 2.17 (addresses), 3.3 (functions), 6.2 (lines).
 
+mod effort;
 mod functions;
 mod lines;
 mod names;
@@ -22,8 +24,6 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
 
 use gimli::Abbreviations;
 use gimli::DebugAbbrev;
@@ -46,6 +46,9 @@ use crate::symbols::LineTable;
 use crate::symbols::Part;
 use crate::units::Addr;
 
+use effort::Effort;
+use effort::Purse;
+use ranges::RANGE;
 use ranges::Ranges;
 use root::Root;
 use unit::Unit;
@@ -91,39 +94,18 @@ pub struct DwarfLines<'a> {
 /// How many units that cover one address are looked at.
 const MAX_UNITS: usize = 8;
 
+/// What opening a file costs, as so many bytes that are looked at.
+const FILE: usize = 16 << 10;
+
+/// What an abbreviation takes in memory at most, for each of its bytes.
+const PER_ABBREVIATION_BYTE: usize = 24;
+
 /// Units that are not worth a thread.
 const FEW: usize = 64;
 
 impl fmt::Debug for DwarfLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DwarfLines").field("units", &self.units.len()).finish_non_exhaustive()
-    }
-}
-
-/// What reading may still cost, in bytes of input looked at.
-///
-/// A sound file is read once; one in which many units share a table of lines could be read without
-/// end.
-#[derive(Debug)]
-struct Effort(AtomicU64);
-
-impl Effort {
-    /// For `len` bytes of input.
-    fn new(len: usize) -> Self {
-        let this = Self(AtomicU64::new(1 << 16));
-        this.allow(len);
-        this
-    }
-
-    /// Allows for `len` bytes more: units, lines and what is in functions are read once each.
-    fn allow(&self, len: usize) {
-        self.0.fetch_add((len as u64).saturating_mul(4), Ordering::Relaxed);
-    }
-
-    /// Takes away `n`; whether there was so much.
-    fn spend(&self, n: usize) -> bool {
-        let spend = |left: u64| left.checked_sub(n as u64);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
     }
 }
 
@@ -134,24 +116,22 @@ impl<'a> DwarfLines<'a> {
         if let Some(shared) = code.supplement() {
             dwarf.set_sup(load(shared, |id| Some(id.name())));
         }
-        // A range takes two bytes at the least, and is read for one or two entries.
-        let part = code.part(Part::Debug);
-        let of_ranges = [SectionId::DebugRanges, SectionId::DebugRngLists];
-        let of_ranges = of_ranges.map(|id| section(part, Some(id.name())).len());
-        let sections = [len(&dwarf.debug_info), len(&dwarf.debug_line), of_ranges[0], of_ranges[1]];
-        let effort = Effort::new(sections.into_iter().fold(0, usize::saturating_add));
+        let effort = Effort::new(len(code.part(Part::Debug), |id| Some(id.name())));
         let mut units = read_units(&dwarf, &effort);
-        let listed = if units.iter().all(Unit::has_ranges) {
+        let mut listed = if units.iter().all(Unit::has_ranges) {
             FxHashMap::default()
         } else {
-            listed_ranges(&dwarf)
+            listed_ranges(&dwarf, &units, &effort)
         };
         let ranges = units.iter_mut().zip(0..).flat_map(|(unit, id)| {
-            let listed = listed.get(&unit.offset).map_or(&[][..], Vec::as_slice);
+            let listed = listed.remove(&unit.offset).unwrap_or_default();
             let ranges = unit.take_ranges(&dwarf, listed, &effort);
             ranges.into_iter().map(move |(begin, end)| (begin, end, id))
         });
         let ranges = Ranges::new(ranges);
+        if let Some(shared) = code.supplement() {
+            effort.allow(len(shared, |id| Some(id.name())));
+        }
         let shared = dwarf.sup().map_or_else(Vec::new, |it| read_units(it, &effort));
         Self { code, dwarf, package: OnceLock::new(), units, shared, ranges, effort }
     }
@@ -159,6 +139,14 @@ impl<'a> DwarfLines<'a> {
     /// Whether there is none that could be read.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()
+    }
+
+    /// How many parts of it were left out, since they would cost more time or memory than their length
+    /// allows: no compiler writes such.
+    pub fn n_left_out(&self) -> u64 {
+        let files = [self.code.part(Part::Debug)].into_iter().chain(self.code.supplement());
+        let n_sections = files.map(ElfFile::n_left_out).sum::<u64>();
+        self.effort.n_refused().saturating_add(n_sections)
     }
 
     /// Adds the functions that the code at the link-time address `addr` is in to `frames`, that which
@@ -183,17 +171,29 @@ impl<'a> DwarfLines<'a> {
     ) -> Option<Dwarf<'a>> {
         let package = self.package.get_or_init(|| {
             let file = self.code.package()?;
+            self.effort.allow(len(file, SectionId::dwo_name));
             // A unit's parts of all sections must be there.
             let load = |id: SectionId| Ok::<_, gimli::Error>(section(file, id.dwo_name()));
             let empty = EndianSlice::new(&[], self.dwarf.debug_info.reader().endian());
             DwarfPackage::load(load, empty).ok()
         });
-        if let Some(Ok(Some(dwarf))) = package.as_ref().map(|it| it.find_cu(id, &self.dwarf)) {
-            return Some(dwarf);
+        if let Some(package) = package {
+            // A table of its units without a free place is looked through to its end.
+            let n_steps = usize::try_from(package.cu_index.unit_count()).ok()? / 16;
+            if !self.effort.spend(n_steps) {
+                return None;
+            }
+            if let Ok(Some(dwarf)) = package.find_cu(id, &self.dwarf) {
+                return Some(dwarf);
+            }
+        }
+        if !self.effort.spend(FILE) {
+            return None;
         }
         let number = self.units.partition_point(|it| it.offset < offset);
         let folder = folder.map_or(&[][..], |it| it.slice());
         let file = self.code.split_unit(number, self.units.len(), folder, name.slice())?;
+        self.effort.allow(len(file, SectionId::dwo_name));
         let mut dwarf = load(file, SectionId::dwo_name);
         dwarf.make_dwo(&self.dwarf);
         Some(dwarf)
@@ -248,10 +248,13 @@ fn section<'a>(file: &'a ElfFile, name: Option<&str>) -> Slice<'a> {
 
 /// The units of `dwarf` whose roots can be read, in order.
 fn read_units<'a>(dwarf: &Dwarf<'a>, effort: &Effort) -> Vec<Unit<'a>> {
-    let headers = headers(dwarf);
-    let abbreviations = abbreviations(dwarf, &headers);
+    let headers = headers(dwarf, effort);
+    let abbreviations = abbreviations(dwarf, &headers, effort);
     let unit = |header: UnitHeader<Slice<'a>>| {
         let abbreviations = abbreviations.get(&header.debug_abbrev_offset().0)?;
+        if !effort.spend(size_of::<Unit<'_>>()) {
+            return None;
+        }
         Root::read(dwarf, header, Arc::clone(abbreviations), effort).ok().map(Unit::new)
     };
     in_parallel(headers, unit).into_iter().flatten().collect()
@@ -283,11 +286,12 @@ fn in_parallel<T: Send, U: Send>(items: Vec<T>, work: impl Fn(T) -> U + Sync) ->
 }
 
 /// The headers of all units that have code or that others refer to, in order. One that cannot be read
-/// is left out; a length that cannot be is the end.
-fn headers<'a>(dwarf: &Dwarf<'a>) -> Vec<UnitHeader<Slice<'a>>> {
+/// is left out; a length that cannot be is the end, and so is that of what may be spent.
+fn headers<'a>(dwarf: &Dwarf<'a>, effort: &Effort) -> Vec<UnitHeader<Slice<'a>>> {
     let mut headers = Vec::new();
     let mut rest = *dwarf.debug_info.reader();
     let mut offset = 0;
+    let mut purse = Purse::new(effort);
     while let Ok((len, format)) = rest.read_initial_length() {
         if rest.skip(len).is_err() {
             break;
@@ -295,6 +299,9 @@ fn headers<'a>(dwarf: &Dwarf<'a>) -> Vec<UnitHeader<Slice<'a>>> {
         if let Ok(header) = dwarf.unit_header(DebugInfoOffset(offset))
             && !matches!(header.type_(), UnitType::Type { .. } | UnitType::SplitType { .. })
         {
+            if !purse.spend(size_of::<UnitHeader<Slice<'_>>>()) {
+                break;
+            }
             headers.push(header);
         }
         offset += usize::from(format.initial_length_size()) + len;
@@ -307,6 +314,7 @@ fn headers<'a>(dwarf: &Dwarf<'a>) -> Vec<UnitHeader<Slice<'a>>> {
 fn abbreviations<'a>(
     dwarf: &Dwarf<'a>,
     headers: &[UnitHeader<Slice<'a>>],
+    effort: &Effort,
 ) -> FxHashMap<usize, Arc<Abbreviations>> {
     let section = *dwarf.debug_abbrev.reader();
     let mut offsets: Vec<_> = headers.iter().map(|it| it.debug_abbrev_offset().0).collect();
@@ -316,26 +324,53 @@ fn abbreviations<'a>(
     let tables: Vec<_> = offsets.iter().copied().zip(ends).collect();
     let table = |(begin, end): (usize, usize)| {
         let bytes = section.slice().get(..end)?;
+        let n_bytes = end.checked_sub(begin)?;
+        if !effort.spend(n_bytes.saturating_mul(PER_ABBREVIATION_BYTE)) {
+            return None;
+        }
         let table = DebugAbbrev::new(bytes, section.endian());
         Some((begin, Arc::new(table.abbreviations(DebugAbbrevOffset(begin)).ok()?)))
     };
     in_parallel(tables, table).into_iter().flatten().collect()
 }
 
-/// The ranges of `.debug_aranges`, by the offset of the unit.
-fn listed_ranges(dwarf: &Dwarf<'_>) -> FxHashMap<usize, Vec<(u64, u64)>> {
+/// The ranges of `.debug_aranges` of those of `units`, which are in the order of their offsets, that
+/// do not say themselves where their code is, by the offset of the unit.
+fn listed_ranges(
+    dwarf: &Dwarf<'_>,
+    units: &[Unit<'_>],
+    effort: &Effort,
+) -> FxHashMap<usize, Vec<(u64, u64)>> {
     let mut listed: FxHashMap<usize, Vec<(u64, u64)>> = FxHashMap::default();
     let mut headers = dwarf.debug_aranges.headers();
+    let mut purse = Purse::new(effort);
     while let Ok(Some(header)) = headers.next() {
-        let ranges = listed.entry(header.debug_info_offset().0).or_default();
+        let offset = header.debug_info_offset().0;
+        let unit = units.binary_search_by_key(&offset, |it| it.offset).ok();
+        if unit.and_then(|it| units.get(it)).is_none_or(Unit::has_ranges) {
+            continue;
+        }
+        let ranges = listed.entry(offset).or_default();
         let mut entries = header.entries();
         while let Ok(Some(entry)) = entries.next() {
+            if !purse.spend(RANGE) {
+                return listed;
+            }
             ranges.push((entry.range().begin, entry.range().end));
         }
     }
     listed
 }
 
-fn len<'a>(section: &impl gimli::Section<Slice<'a>>) -> usize {
-    section.reader().len()
+/// How long the sections of `file` are of which much is read, by the names that `name` gives them.
+fn len(file: &ElfFile, name: impl Fn(SectionId) -> Option<&'static str>) -> usize {
+    let ids = [
+        SectionId::DebugAbbrev,
+        SectionId::DebugAranges,
+        SectionId::DebugInfo,
+        SectionId::DebugLine,
+        SectionId::DebugRanges,
+        SectionId::DebugRngLists,
+    ];
+    ids.into_iter().map(|id| section(file, name(id)).len()).fold(0, usize::saturating_add)
 }

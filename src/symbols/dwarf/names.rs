@@ -7,13 +7,14 @@ use gimli::UnitRef;
 use super::DwarfLines;
 use super::Slice;
 use super::root::each_attribute;
+use super::root::text;
 
 /// The most entries that are looked at for one name: an inlined function refers to the function, and
 /// that to its declaration.
 const MAX_HOPS: usize = 16;
 
-/// The longest name that is believed, in bytes.
-const MAX_NAME: usize = 1 << 16;
+/// What looking at an entry of another unit costs, as so many bytes that are looked at.
+const HOP: usize = 64;
 
 /// The name of the function that the entry at `offset` of `unit` is of, as the linker would know it,
 /// else as it stands in the source.
@@ -25,6 +26,9 @@ pub(super) fn of_entry<'l, 'a>(
     let (mut unit, mut offset, mut is_shared) = (unit, offset, false);
     let mut plain = None;
     for _ in 0..MAX_HOPS {
+        if !all.effort.spend(HOP) {
+            return None;
+        }
         let mut entries = unit.entries_raw(Some(offset)).ok()?;
         let abbreviation = entries.read_abbreviation().ok()??;
         let (mut linkage, mut name, mut next) = (None, None, None);
@@ -35,10 +39,10 @@ pub(super) fn of_entry<'l, 'a>(
             _ => {}
         });
         seen.ok()?;
-        if let Some(linkage) = linkage.and_then(|it| text(unit, it)) {
+        if let Some(linkage) = utf8(linkage.and_then(|it| text(unit, it, &all.effort))) {
             return Some(linkage);
         }
-        plain = plain.or_else(|| text(unit, name?));
+        plain = plain.or_else(|| utf8(text(unit, name?, &all.effort)));
         let (at, is_in_shared) = match next {
             Some(AttributeValue::UnitRef(it)) => {
                 offset = it;
@@ -57,7 +61,7 @@ pub(super) fn of_entry<'l, 'a>(
     plain
 }
 
-fn text<'a>(unit: UnitRef<'_, Slice<'a>>, value: AttributeValue<Slice<'a>>) -> Option<&'a str> {
-    let bytes = unit.attr_string(value).ok()?.slice();
-    std::str::from_utf8(bytes).ok().filter(|it| it.len() <= MAX_NAME)
+/// What is UTF-8 of `found`.
+fn utf8(found: Option<Slice<'_>>) -> Option<&str> {
+    std::str::from_utf8(found?.slice()).ok()
 }

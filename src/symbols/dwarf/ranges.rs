@@ -6,6 +6,9 @@ pub(super) struct Ranges {
     items: Vec<Item>,
 }
 
+/// What a range takes in memory until it is found by an address, in bytes.
+pub(super) const RANGE: usize = size_of::<(u64, u64, u32)>() + size_of::<Item>();
+
 #[derive(Clone, Copy, Debug)]
 struct Item {
     begin: u64,

@@ -8,17 +8,26 @@ use gimli::AttributeValue;
 use gimli::DebugLineOffset;
 use gimli::Dwarf;
 use gimli::EntriesRaw;
+use gimli::Section as _;
 use gimli::Unit;
 use gimli::UnitHeader;
 use gimli::UnitRef;
 use gimli::UnitType;
 
 use super::Effort;
+use super::Purse;
+use super::RANGE;
 use super::Slice;
 
 /// The most attributes of one entry: an abbreviation can say that there are millions, which take no
-/// room where they are used.
-const MAX_ATTRIBUTES: usize = 256;
+/// room where they are used. Compilers write some twenty.
+const MAX_ATTRIBUTES: usize = 64;
+
+/// The longest text that is believed, in bytes.
+const MAX_TEXT: usize = 1 << 16;
+
+/// What an entry of a list of ranges costs to read, as so many bytes that are looked at.
+const RAW_RANGE: usize = 4;
 
 /// The most ranges that are taken of one entry.
 const MAX_RANGES: usize = 1 << 16;
@@ -92,13 +101,15 @@ impl<'a> Root<'a> {
             ) => unit.rnglists_base = it,
             (name, value) => code.note(name, value),
         })?;
-        let string = |value: Option<_>| value.and_then(|it| dwarf.attr_string(&unit, it).ok());
+        let string = |value: Option<_>| text(unit.unit_ref(dwarf), value?, effort);
         let (comp_dir, dwo_name) = (string(comp_dir), string(dwo_name));
         unit.comp_dir = comp_dir;
         let low_pc = code.low_pc.and_then(|it| dwarf.attr_address(&unit, it).ok()?);
         unit.low_pc = low_pc.unwrap_or(0);
         let mut ranges = Vec::new();
-        code.each_range(unit.unit_ref(dwarf), effort, |begin, end| ranges.push((begin, end)));
+        let mut purse = Purse::new(effort);
+        let add = |begin, end| ranges.push((begin, end));
+        code.each_range(unit.unit_ref(dwarf), &mut purse, add);
         Ok(Self { unit, dwo_name, lines, ranges })
     }
 }
@@ -127,17 +138,25 @@ impl<'a> Code<'a> {
     pub(super) fn each_range(
         self,
         unit: UnitRef<'_, Slice<'a>>,
-        effort: &Effort,
+        purse: &mut Purse<'_>,
         mut add: impl FnMut(u64, u64),
     ) {
         if let Some(ranges) = self.ranges
             && let Ok(Some(mut ranges)) = unit.attr_ranges(ranges)
         {
-            for _ in 0..MAX_RANGES {
-                let Ok(Some(range)) = ranges.next() else { break };
-                if !effort.spend(1) {
-                    break;
+            let mut n_ranges = 0;
+            while n_ranges < MAX_RANGES
+                && let Ok(Some(raw)) = ranges.next_raw()
+            {
+                if !purse.spend(RAW_RANGE) {
+                    return;
                 }
+                let Ok(range) = ranges.convert_raw(raw) else { return };
+                let Some(range) = range else { continue };
+                if !purse.spend(RANGE) {
+                    return;
+                }
+                n_ranges += 1;
                 add(range.begin, range.end);
             }
             return;
@@ -149,7 +168,9 @@ impl<'a> Code<'a> {
             Some(value) => address(value),
             None => None,
         };
-        if let Some(end) = end {
+        if let Some(end) = end
+            && purse.spend(RANGE)
+        {
             add(begin, end);
         }
     }
@@ -183,4 +204,23 @@ fn checked(abbreviation: &Abbreviation) -> gimli::Result<&Abbreviation> {
         return Err(gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(0)));
     }
     Ok(abbreviation)
+}
+
+/// The text that `value` stands for. A section of strings need not end any, and is looked through to its
+/// end for each.
+pub(super) fn text<'a>(
+    unit: UnitRef<'_, Slice<'a>>,
+    value: AttributeValue<Slice<'a>>,
+    effort: &Effort,
+) -> Option<Slice<'a>> {
+    if !effort.spend(1) {
+        return None;
+    }
+    let found = unit.attr_string(value);
+    let n_bytes = match &found {
+        Ok(it) => it.len(),
+        Err(_) => unit.dwarf.debug_str.reader().len().max(unit.dwarf.debug_line_str.reader().len()),
+    };
+    let is_paid = effort.pay(n_bytes);
+    found.ok().filter(|it| is_paid && it.len() <= MAX_TEXT)
 }

@@ -1,6 +1,8 @@
 //! Debug information that compilers of the machine write, against what `addr2line` of binutils finds in
 //! it, and debug information that none would write.
 
+mod costs;
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -169,7 +171,9 @@ fn found_in(code: &ElfCode, bytes: &[u8], addrs: &[u64]) -> Vec<Vec<String>> {
         });
         texts.collect()
     };
-    addrs.iter().map(of).collect()
+    let found = addrs.iter().map(of).collect();
+    assert_eq!(lines.n_left_out(), 0);
+    found
 }
 
 #[test]

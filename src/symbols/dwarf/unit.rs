@@ -2,13 +2,16 @@
 
 use std::sync::OnceLock;
 
+use gimli::Section as _;
 use gimli::UnitOffset;
 use gimli::UnitRef;
+use gimli::UnitType;
 
 use super::Dwarf;
 use super::DwarfLines;
 use super::Effort;
 use super::NativeLine;
+use super::PER_ABBREVIATION_BYTE;
 use super::Slice;
 use super::SourceFrame;
 use super::functions::Functions;
@@ -24,7 +27,7 @@ pub(super) struct Unit<'a> {
     root: Root<'a>,
     split: OnceLock<Option<Box<Split<'a>>>>,
     lines: OnceLock<Option<Lines<'a>>>,
-    functions: OnceLock<Option<Functions>>,
+    functions: OnceLock<Option<Functions<'a>>>,
 }
 
 /// The entries of a unit that are in a file of their own.
@@ -50,15 +53,15 @@ impl<'a> Unit<'a> {
     pub(super) fn take_ranges(
         &mut self,
         dwarf: &Dwarf<'a>,
-        listed: &[(u64, u64)],
+        listed: Vec<(u64, u64)>,
         effort: &Effort,
     ) -> Vec<(u64, u64)> {
         let own = std::mem::take(&mut self.root.ranges);
         match self.root.unit.header.type_() {
             // What units share has no code of its own.
-            gimli::UnitType::Partial => Vec::new(),
+            UnitType::Partial => Vec::new(),
             _ if !own.is_empty() => own,
-            _ if !listed.is_empty() => listed.to_vec(),
+            _ if !listed.is_empty() => listed,
             _ => self.lines(dwarf, effort).map_or_else(Vec::new, |it| it.ranges().collect()),
         }
     }
@@ -81,7 +84,7 @@ impl<'a> Unit<'a> {
     /// The line of the code at `addr`.
     pub(super) fn line<'l>(&'l self, all: &'l DwarfLines<'a>, addr: u64) -> Option<NativeLine<'l>> {
         let unit = self.reference(&all.dwarf);
-        self.lines(&all.dwarf, &all.effort)?.at(unit, addr)
+        self.lines(&all.dwarf, &all.effort)?.at(unit, addr, &all.effort)
     }
 
     /// The unit that has its entries: itself, or what was split off; `None` if that is not there.
@@ -98,12 +101,18 @@ impl<'a> Unit<'a> {
         let dwarf = all.split(self.offset, id, self.root.unit.comp_dir, self.root.dwo_name?)?;
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
+            if matches!(header.type_(), UnitType::Type { .. } | UnitType::SplitType { .. }) {
+                continue;
+            }
+            let n_bytes = dwarf.debug_abbrev.reader().len();
+            if !all.effort.spend(n_bytes.saturating_mul(PER_ABBREVIATION_BYTE)) {
+                return None;
+            }
             let Ok(abbreviations) = dwarf.abbreviations(&header) else { continue };
             let Ok(mut root) = Root::read(&dwarf, header, abbreviations, &all.effort) else {
                 continue;
             };
             if root.unit.dwo_id == Some(id) {
-                all.effort.allow(root.unit.header.unit_length());
                 root.unit.copy_relocated_attributes(&self.root.unit);
                 return Some(Split { dwarf, root });
             }
@@ -130,10 +139,11 @@ impl<'a> Unit<'a> {
             return false;
         }
         for call in inlined.into_iter().flatten() {
-            let function = names::of_entry(all, unit, call.entry);
+            let name = || names::of_entry(all, unit, call.entry);
+            let function = *call.name.get_or_init(name);
             frames.push(SourceFrame { function, line });
             let lines = self.lines(&all.dwarf, &all.effort);
-            let file = call.file.and_then(|it| lines?.path(own, it));
+            let file = call.file.and_then(|it| lines?.path(own, it, &all.effort));
             line = file.map(|file| NativeLine { file, line: call.line, column: call.column });
         }
         frames.push(SourceFrame { function: None, line });

@@ -5,6 +5,8 @@ use std::io::Read;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
 use flate2::read::ZlibDecoder;
 use lzma_rust2::XzReader;
@@ -32,6 +34,9 @@ pub struct ElfFile {
     endian: Endianness,
     /// The sections that are compressed, by number, each inflated when it is asked for.
     inflated: Vec<(SectionIndex, OnceLock<Vec<u8>>)>,
+    /// How many bytes may still be inflated.
+    room: AtomicU64,
+    n_left_out: AtomicU64,
 }
 
 /// A section of an ELF file.
@@ -55,9 +60,12 @@ enum Compression {
 /// The most memory that xz may take, in KiB: enough for its strongest setting.
 const MAX_XZ_KIB: u32 = 80 << 10;
 
-/// The most bytes that are inflated from each compressed byte. Debug sections become a tenth at most;
-/// what claims to have become less is made to fill memory.
-const MAX_RATIO: u64 = 256;
+/// The most bytes that are inflated from a file, for each of its bytes. Debug sections become a tenth at
+/// most; what claims to have become less is made to fill memory.
+const MAX_RATIO: u64 = 16;
+
+/// What may be inflated however short a file is, in bytes.
+const LEAST_ROOM: u64 = 8 << 20;
 
 impl fmt::Debug for ElfFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,12 +86,19 @@ impl ElfFile {
             Class::Elf64 => compressed::<elf::FileHeader64<Endianness>>(&bytes)?,
         };
         let inflated = compressed.into_iter().map(|it| (it, OnceLock::new())).collect();
-        Ok(Self { bytes, class, endian, inflated })
+        let (room, n_left_out) = (AtomicU64::new(room(bytes.len())), AtomicU64::new(0));
+        Ok(Self { bytes, class, endian, inflated, room, n_left_out })
     }
 
     /// All its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// How many compressed sections were asked for and left out, since they would become too long for a
+    /// file of its length.
+    pub fn n_left_out(&self) -> u64 {
+        self.n_left_out.load(Ordering::Relaxed)
     }
 
     /// Whether its numbers begin with the low byte.
@@ -107,10 +122,33 @@ impl ElfFile {
         let addr = Addr(section.sh_addr(file.endian).into());
         let cell = self.inflated.binary_search_by_key(&idx.0, |(it, _)| it.0).ok();
         let bytes = match cell.and_then(|it| self.inflated.get(it)) {
-            Some((_, cell)) => cell.get_or_init(|| inflate(&file, section).unwrap_or_default()),
+            Some((_, cell)) => {
+                cell.get_or_init(|| self.inflate(&file, section).unwrap_or_default())
+            }
             None => file.section_bytes(section),
         };
         Some(Section { addr, bytes })
+    }
+
+    /// The bytes of a compressed section as they were; `None` for those that are damaged, and for those
+    /// that would become too many.
+    fn inflate<E: FileHeader<Endian = Endianness>>(
+        &self,
+        file: &File<'_, E>,
+        section: &E::SectionHeader,
+    ) -> Option<Vec<u8>> {
+        let Compressed { compression, len, bytes } = Compressed::of(file, section)?;
+        let take = |left: u64| left.checked_sub(len);
+        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            self.n_left_out.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let reader: &mut dyn Read = match compression {
+            Compression::Zlib => &mut ZlibDecoder::new(bytes),
+            Compression::Zstd => &mut zstd::stream::read::Decoder::with_buffer(bytes).ok()?,
+            Compression::Unknown => return None,
+        };
+        read_exactly(reader, len)
     }
 }
 
@@ -126,35 +164,39 @@ fn compressed<E: FileHeader<Endian = Endianness>>(
     Ok((file.endian, compressed.map(|it| it.0).collect()))
 }
 
-/// The bytes of a compressed section as they were; `None` for those that are damaged.
-fn inflate<E: FileHeader<Endian = Endianness>>(
-    file: &File<'_, E>,
-    section: &E::SectionHeader,
-) -> Option<Vec<u8>> {
-    let (compression, len, bytes) = match section.compression(file.endian, file.bytes).ok()? {
-        Some((header, offset, size)) => {
-            let compression = match header.ch_type(file.endian) {
-                elf::ELFCOMPRESS_ZLIB => Compression::Zlib,
-                elf::ELFCOMPRESS_ZSTD => Compression::Zstd,
-                _ => Compression::Unknown,
-            };
-            let start = usize::try_from(offset).ok()?;
-            let end = usize::try_from(offset.checked_add(size)?).ok()?;
-            (compression, header.ch_size(file.endian).into(), file.bytes.get(start..end)?)
-        }
-        // "ZLIB" and the length, high byte first.
-        None => {
-            let (len, bytes) =
-                file.section_bytes(section).strip_prefix(b"ZLIB")?.split_first_chunk()?;
-            (Compression::Zlib, u64::from_be_bytes(*len), bytes)
-        }
-    };
-    let reader: &mut dyn Read = match compression {
-        Compression::Zlib => &mut ZlibDecoder::new(bytes),
-        Compression::Zstd => &mut zstd::stream::read::Decoder::with_buffer(bytes).ok()?,
-        Compression::Unknown => return None,
-    };
-    read_at_most(reader, len, bytes.len())
+/// The content of a compressed section.
+struct Compressed<'data> {
+    compression: Compression,
+    /// How many bytes it says that it becomes.
+    len: u64,
+    bytes: &'data [u8],
+}
+
+impl<'data> Compressed<'data> {
+    fn of<E: FileHeader<Endian = Endianness>>(
+        file: &File<'data, E>,
+        section: &E::SectionHeader,
+    ) -> Option<Self> {
+        Some(match section.compression(file.endian, file.bytes).ok()? {
+            Some((header, offset, size)) => {
+                let compression = match header.ch_type(file.endian) {
+                    elf::ELFCOMPRESS_ZLIB => Compression::Zlib,
+                    elf::ELFCOMPRESS_ZSTD => Compression::Zstd,
+                    _ => Compression::Unknown,
+                };
+                let start = usize::try_from(offset).ok()?;
+                let end = usize::try_from(offset.checked_add(size)?).ok()?;
+                let bytes = file.bytes.get(start..end)?;
+                Self { compression, len: header.ch_size(file.endian).into(), bytes }
+            }
+            // "ZLIB" and the length, high byte first.
+            None => {
+                let (len, bytes) =
+                    file.section_bytes(section).strip_prefix(b"ZLIB")?.split_first_chunk()?;
+                Self { compression: Compression::Zlib, len: u64::from_be_bytes(*len), bytes }
+            }
+        })
+    }
 }
 
 /// The ELF file in `.gnu_debugdata`, which has the symbols that the dynamic linker does not need.
@@ -165,28 +207,24 @@ pub(super) fn mini_debug_info<E: FileHeader<Endian = Endianness>>(
 ) -> Option<Vec<u8>> {
     let (_, section) = file.section(".gnu_debugdata")?;
     let bytes = file.section_bytes(section);
-    let most = most(bytes.len())?;
     let mut inflated = Vec::new();
     let reader = XzReader::new_mem_limit(bytes, true, MAX_XZ_KIB);
-    reader.take(most).read_to_end(&mut inflated).ok()?;
+    reader.take(room(file.bytes.len())).read_to_end(&mut inflated).ok()?;
     Some(inflated)
 }
 
-/// What `reader` makes of `n_compressed` bytes, if that is the `len` bytes that the file claims.
+/// What `reader` gives, if that is the `len` bytes that the file claims.
 ///
 /// The claim sizes nothing: memory grows with what comes.
-fn read_at_most(reader: &mut dyn Read, len: u64, n_compressed: usize) -> Option<Vec<u8>> {
-    if len > most(n_compressed)? {
-        return None;
-    }
+fn read_exactly(reader: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
     let mut inflated = Vec::new();
     reader.take(len).read_to_end(&mut inflated).ok()?;
     (u64::try_from(inflated.len()) == Ok(len)).then_some(inflated)
 }
 
-/// The most bytes that may come of `n_compressed`.
-fn most(n_compressed: usize) -> Option<u64> {
-    Some(u64::try_from(n_compressed).ok()?.saturating_mul(MAX_RATIO).saturating_add(1 << 16))
+/// How many bytes may be inflated from a file of `len` bytes.
+fn room(len: usize) -> u64 {
+    (len as u64).saturating_mul(MAX_RATIO).saturating_add(LEAST_ROOM)
 }
 
 #[cfg(test)]
@@ -194,13 +232,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claimed_length_is_held_against_the_bytes_that_are_there() {
-        let check = |len: u64, n_compressed: usize| {
-            read_at_most(&mut std::io::repeat(7), len, n_compressed).map(|it| it.len())
+    fn a_claimed_length_is_held_against_the_bytes_that_come() {
+        let check = |len: u64| {
+            let reader: &mut dyn Read = &mut [7; 1000].as_slice();
+            read_exactly(reader, len).map(|it| it.len())
         };
-        assert_eq!(check(1000, 10), Some(1000));
-        assert_eq!(check(u64::MAX, 1 << 20), None);
-        assert_eq!(check((1 << 16) + 257, 1), None);
-        assert_eq!(read_at_most(&mut [0; 9].as_slice(), 10, 10), None);
+        assert_eq!(check(1000), Some(1000));
+        assert_eq!(check(10), Some(10));
+        assert_eq!(check(1001), None);
+        assert_eq!(check(u64::MAX), None);
     }
 }
