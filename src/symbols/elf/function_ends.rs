@@ -150,3 +150,47 @@ fn read<'data>(
     ranges.sort_unstable();
     ranges
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+    use std::time::Instant;
+
+    use super::super::ElfModule;
+
+    #[test]
+    fn what_many_entries_have_in_common_is_read_once() {
+        // A megabyte of letters that say how to read the rest.
+        let source = "
+.globl _start
+.text
+_start: .fill 256, 1, 0x90
+.section .eh_frame, \"a\"
+common:
+    .long common_end - common - 4, 0
+    .byte 1
+    .ascii \"z\"
+    .fill 1000000, 1, 83
+    .byte 0, 1, 1, 16, 0
+common_end:
+.rept 2000
+    .long 24
+1:
+    .long 1b - common
+    .quad _start, 16
+    .long 0
+.endr
+";
+        let dir = tempfile::tempdir().unwrap();
+        let (path, out) = (dir.path().join("prog.S"), dir.path().join("prog"));
+        std::fs::write(&path, source).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-nostdlib", "-static", "-o"]).args([&out, &path]);
+        assert!(gcc.output().unwrap().status.success());
+        let bytes = std::fs::read(&out).unwrap();
+        let started = Instant::now();
+        assert!(ElfModule::parse(&bytes, None).is_ok());
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    }
+}
