@@ -42,7 +42,7 @@ impl Files for Disk {
     fn open(&self, path: &Path) -> io::Result<Opened<FileMap>> {
         let file = open_regular(path)?;
         let status = status(&file)?;
-        Ok(Opened { bytes: FileMap::map(&file)?, status })
+        Ok(Opened { bytes: FileMap::opened(&file, path)?, status })
     }
 }
 

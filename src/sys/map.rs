@@ -3,43 +3,113 @@
 use std::fs;
 use std::fs::File;
 use std::io;
+use std::io::Read as _;
 use std::ops::Deref;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use memmap2::Mmap;
+use nix::unistd::getegid;
+use nix::unistd::geteuid;
 
-/// A regular file, mapped read-only as a whole.
+/// The bytes of a regular file: mapped, or read where others could make the file shorter meanwhile.
+///
+/// Whoever looks at a page of a map that the file does not reach any more is ended by SIGBUS. So a file
+/// is mapped only if it is root's or ours and nobody else may write to it; a container's root is not
+/// ours, so what is reached through a process is read, too.
 #[derive(Debug)]
-pub struct FileMap {
-    map: Mmap,
+pub struct FileMap(Content);
+
+#[derive(Debug)]
+enum Content {
+    Mapped(Mmap),
+    Read(Vec<u8>),
 }
 
+/// The most bytes that are read of a file: what is not mapped has to fit into memory.
+const MOST_READ: u64 = 4 << 30;
+
+/// How many times longer than the place that it takes on its disk a file may be that is read, as file
+/// systems that compress have them; others' holes would fill memory.
+const MAX_HOLES: u64 = 16;
+
+/// The length of one of `st_blocks`, in bytes.
+const BLOCK: u64 = 512;
+
 impl FileMap {
-    /// Maps the file at `path`, following symbolic links.
+    /// Maps or reads the file at `path`, following symbolic links.
     ///
     /// Never waits: a FIFO, a socket, a device or a directory is refused instead of opened.
     ///
     /// # Errors
     ///
-    /// Whatever the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file.
+    /// Whatever the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file;
+    /// [`io::ErrorKind::FileTooLarge`] for a file that is not mapped and has more than 4 GiB, or
+    /// hardly more than holes.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::map(&open_regular(path)?)
+        Self::opened(&open_regular(path)?, path)
     }
 
-    /// Maps an open file.
+    /// Maps or reads `file`, which was opened at `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileMap::open`].
+    pub fn opened(file: &File, path: &Path) -> io::Result<Self> {
+        let is_through_process = path.starts_with("/proc");
+        if is_through_process { Self::read(file) } else { Self::map(file) }
+    }
+
+    /// Maps or reads an open file that was not reached through a process.
     ///
     /// # Errors
     ///
     /// As [`FileMap::open`].
     pub fn map(file: &File) -> io::Result<Self> {
-        refuse_unless_regular(&file.metadata()?)?;
-        // SAFETY: the bytes do not change while they are borrowed: the map is private and read-only,
-        // and a program or library that is in use is replaced by renaming a new file over it, not by
-        // writing into it. Somebody who truncates it all the same ends this process by SIGBUS.
+        let metadata = file.metadata()?;
+        refuse_unless_regular(&metadata)?;
+        let (us, our_group) = (geteuid().as_raw(), getegid().as_raw());
+        let writer = Writer { us, our_group };
+        if !writer.is_alone(metadata.uid(), metadata.gid(), metadata.mode()) {
+            return Self::read(file);
+        }
+        // SAFETY: the bytes do not change while they are borrowed: the map is private and read-only, and
+        // nobody but root and this user may write to the file. A program or library that is in use is
+        // replaced by renaming a new file over it, not by writing into it.
         let map = unsafe { Mmap::map(file) }?;
-        Ok(Self { map })
+        Ok(Self(Content::Mapped(map)))
+    }
+
+    fn read(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let on_disk = metadata.blocks().saturating_mul(BLOCK).saturating_mul(MAX_HOLES);
+        let most = on_disk.clamp(1 << 20, MOST_READ);
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes)?;
+        if most < bytes.len() as u64 {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Self(Content::Read(bytes)))
+    }
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug)]
+struct Writer {
+    us: u32,
+    our_group: u32,
+}
+
+impl Writer {
+    /// Whether nobody but root and this user may write to a file of this owner, group and mode. A
+    /// group of the user's own counts as the user, where the file is theirs.
+    fn is_alone(self, owner: u32, group: u32, mode: u32) -> bool {
+        let Self { us, our_group } = self;
+        let is_of_group = mode & libc::S_IWGRP != 0 && group != 0;
+        let is_own_group = owner == us && group == our_group;
+        [0, us].contains(&owner) && mode & libc::S_IWOTH == 0 && (!is_of_group || is_own_group)
     }
 }
 
@@ -72,7 +142,10 @@ impl Deref for FileMap {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.map
+        match &self.0 {
+            Content::Mapped(map) => map,
+            Content::Read(bytes) => bytes,
+        }
     }
 }
 
@@ -85,6 +158,8 @@ fn refuse_unless_regular(metadata: &fs::Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
 
@@ -98,6 +173,50 @@ mod tests {
         assert_eq!(&*FileMap::open(&path).unwrap(), b"seven b");
         fs::write(&path, "").unwrap();
         assert_eq!(&*FileMap::open(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn what_others_can_write_to_is_read_and_not_mapped() {
+        let check = |owner: u32, group: u32, mode: u32, want: bool| {
+            let writer = Writer { us: 1000, our_group: 100 };
+            assert_eq!(writer.is_alone(owner, group, 0o100_000 | mode), want, "{owner} {mode:o}");
+        };
+        check(0, 0, 0o755, true);
+        check(0, 0, 0o775, true);
+        check(0, 50, 0o775, false);
+        check(1000, 100, 0o775, true);
+        check(1000, 50, 0o775, false);
+        check(1000, 100, 0o757, false);
+        check(1001, 100, 0o555, false);
+    }
+
+    #[test]
+    fn a_file_that_becomes_shorter_ends_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, [7; 10_000]).unwrap();
+        let through_process = Path::new("/proc/self/root").join(path.strip_prefix("/").unwrap());
+        let maps = [(&path, 0o666), (&through_process, 0o644)].map(|(it, mode)| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            FileMap::open(it).unwrap()
+        });
+        fs::write(&path, "").unwrap();
+        for map in maps {
+            assert!(*map == [7; 10_000]);
+        }
+    }
+
+    #[test]
+    fn holes_fill_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let file = File::create(&path).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(0o666)).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let err = FileMap::open(&path).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::FileTooLarge);
+        file.set_len(1 << 10).unwrap();
+        assert_eq!(FileMap::open(&path).unwrap().len(), 1 << 10);
     }
 
     #[test]
