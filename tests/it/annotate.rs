@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::command::run;
 use crate::command::run_with;
 use crate::fixture::FIXTURES;
-use crate::malformed::NoNames;
+use crate::recording::NoNames;
 
 /// A machine without source files.
 struct NoSource;

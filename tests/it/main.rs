@@ -24,6 +24,8 @@ mod directory;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod inlining;
 #[cfg(test)]
 mod malformed;
@@ -32,6 +34,9 @@ mod naming;
 #[cfg(test)]
 mod programs;
 #[cfg(test)]
+#[path = "../fuzz/recording.rs"]
+mod recording;
+#[cfg(test)]
 mod report;
 #[cfg(test)]
 mod roundtrip;
@@ -39,6 +44,9 @@ mod roundtrip;
 mod sample;
 #[cfg(test)]
 mod swap;
+#[cfg(test)]
+#[path = "../fuzz/targets.rs"]
+mod targets;
 #[cfg(test)]
 mod truth;
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod demo;
 mod fixtures;
+mod fuzz;
 #[path = "../../bpf/needs/needs.rs"]
 mod needs;
 mod peer;
@@ -41,6 +42,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "lint", about: "check the form of the code", run: check::lint },
     Verb { name: "doc", about: "build the documentation, warnings denied", run: check::doc },
     Verb { name: "live", about: "run the tests on the running kernel alone", run: check::live },
+    Verb { name: "fuzz", about: "let the fuzzer loose on our readers", run: fuzz::run },
     Verb { name: "fixtures", about: "make the recordings that tests read", run: fixtures::run },
     Verb { name: "bless", about: "ask perf again what tests hold us to", run: fixtures::bless },
     Verb { name: "peer", about: "lay the newest Linux perf beside the build", run: peer::run },
