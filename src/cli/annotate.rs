@@ -169,14 +169,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
-    let resolved = resolve(&recording, &index, &file, &names, None, keep, 0).map_err(cannot)?;
+    let files = CodeFiles::new(&names);
+    let resolved = resolve(&recording, &index, &file, &files, None, keep, 0).map_err(cannot)?;
     let programs = Programs::new(&recording, &index);
     let found = functions(&resolved, &index.timeline, &programs, &filter)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
     let totals = totals(&resolved, &filter);
     let wanted = args.symbol.as_ref().or(args.name.as_ref());
     let chosen = choose::choose(found, &resolved, &programs, wanted.map(String::as_str))?;
-    let files = CodeFiles::new(&names);
     let show = Show {
         codes: Codes::new(&recording, &files, &programs),
         resolved: &resolved,

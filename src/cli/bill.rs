@@ -15,6 +15,7 @@ use crate::render::bill::Style;
 use crate::render::bill::json;
 use crate::render::bill::write;
 use crate::replay;
+use crate::replay::CodeFiles;
 use crate::replay::Index;
 use crate::replay::Names;
 use crate::replay::Programs;
@@ -99,7 +100,8 @@ impl Args {
         let Reading { recording, index, input, names } = *reading;
         let programs = Programs::new(recording, index);
         let keep = Keep { stack: true, ..request.keep() };
-        let resolved = resolve(recording, index, input, names, None, keep, usize::MAX)
+        let files = CodeFiles::new(names);
+        let resolved = resolve(recording, index, input, &files, None, keep, usize::MAX)
             .map_err(|error| cannot_read(&error))?;
         let detail = Detail { callees: self.callees, lines: self.lines };
         let bill = bill(&resolved, &programs, &request.filter, detail)

@@ -244,8 +244,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let needs_lines = keep.stack && inlined == Inlined::Shown || request.needs_lines();
     let lines = needs_lines.then(|| Lines::new(&code_files, inlined));
     // Which end of a long chain is kept depends on the report, so it is cut there.
-    let resolved = resolve(&recording, &index, &file, &names, lines.as_ref(), keep, usize::MAX);
+    let resolved =
+        resolve(&recording, &index, &file, &code_files, lines.as_ref(), keep, usize::MAX);
     let resolved = resolved.map_err(cannot)?;
+    if let Some(lines) = &lines {
+        lines.keep();
+    }
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).map_err(|error| {
         Failure::because("cannot show call graphs", &error)
             .hint("record with `-g` for call chains, or report without")

@@ -16,6 +16,7 @@ use crate::host::files::modified;
 use crate::host::files::told;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
+use crate::host::line_cache::LineCache;
 use crate::host::mapped::began;
 use crate::replay::Index;
 use crate::replay::JitDumps;
@@ -65,6 +66,8 @@ pub(super) struct ThisMachine {
     is_here: OnceLock<bool>,
     /// The kernel that the user chose.
     chosen: Option<LocalKernel>,
+    /// What earlier runs found in debug information.
+    lines: Option<LineCache>,
 }
 
 impl ThisMachine {
@@ -84,6 +87,7 @@ impl ThisMachine {
             is_kernel: is_this_kernel(&index.provenance),
             is_here: OnceLock::new(),
             chosen: None,
+            lines: LineCache::of_user(),
         }
     }
 
@@ -236,6 +240,16 @@ impl Sources for ThisMachine {
 
     fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode> {
         ElfCode::parse(Arc::new(self.vdso_image(width, build_id)?), None).ok()
+    }
+
+    fn kept_lines(&self, build_id: BuildId) -> Option<Vec<u8>> {
+        self.lines.as_ref()?.read(build_id)
+    }
+
+    fn keep_lines(&self, build_id: BuildId, text: &[u8]) {
+        let Some(lines) = &self.lines else { return };
+        let kept = lines.write(build_id, text);
+        kept.unwrap_or_else(|error| tracing::debug!(%build_id, %error, "no lines are kept"));
     }
 
     fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed> {

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod files;
 pub mod kernel;
 pub mod limits;
+pub mod line_cache;
 pub mod mapped;
 pub mod note;
 pub mod packages;

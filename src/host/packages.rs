@@ -1,5 +1,6 @@
 //! Which package of this machine's distribution a file came with.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::fs::File;
 use std::io::Read as _;
@@ -22,12 +23,17 @@ fn owner_in(lists: &Path, path: &Path) -> Option<String> {
     let whole = path.to_str()?;
     // Where `/lib` is a link to `/usr/lib`, packages may have either path.
     let merged = whole.strip_prefix("/usr").filter(|it| it.starts_with('/'));
+    let names =
+        fs::read_dir(lists).ok()?.flatten().filter_map(|it| it.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    // There are hundreds of lists, and a library's package is mostly called like it.
+    let file = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
+    names.sort_by_cached_key(|it| (Reverse(n_alike(it, file)), it.clone()));
     let mut text = Vec::new();
-    for entry in fs::read_dir(lists).ok()?.flatten() {
-        let name = entry.file_name();
-        let Some(package) = name.to_str().and_then(|it| it.strip_suffix(".list")) else { continue };
+    for name in names {
+        let Some(package) = name.strip_suffix(".list") else { continue };
         text.clear();
-        let read = File::open(entry.path()).map(|it| it.take(MAX_LIST).read_to_end(&mut text));
+        let read = File::open(lists.join(&name)).map(|it| it.take(MAX_LIST).read_to_end(&mut text));
         if !matches!(read, Ok(Ok(_))) {
             continue;
         }
@@ -40,6 +46,11 @@ fn owner_in(lists: &Path, path: &Path) -> Option<String> {
         }
     }
     None
+}
+
+/// How many letters two names begin with alike.
+fn n_alike(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]

@@ -107,6 +107,14 @@ pub trait Sources: Sync {
     /// The code of the vDSO by the same rules.
     fn vdso_code(&self, width: Width, build_id: Option<BuildId>) -> Option<ElfCode>;
 
+    /// What [`keep_lines`](Self::keep_lines) was given for `build_id` by an earlier run.
+    fn kept_lines(&self, _build_id: BuildId) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Keeps `text`, what was found in large debug information, for later runs, if it can be.
+    fn keep_lines(&self, _build_id: BuildId, _text: &[u8]) {}
+
     /// What a process `pid` on the machine of `provenance` wrote of the code that it made itself.
     ///
     /// # Errors

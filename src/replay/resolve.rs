@@ -43,7 +43,7 @@ use super::resolver::TaskAt;
 use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
-/// Resolves every sample of `recording` and boils them down to what `keep` keeps apart; call chains
+/// Resolves every sample of `recording`, by what `files` hold, and boils them down to what `keep` keeps apart; call chains
 /// are cut to `max_frames`, before what was inlined is added to them, as far as `lines` has it.
 ///
 /// # Errors
@@ -53,14 +53,13 @@ pub fn resolve(
     recording: &Recording,
     index: &Index,
     input: &dyn ReadAt,
-    names: &Names<'_>,
+    files: &CodeFiles<'_>,
     lines: Option<&Lines<'_>>,
     keep: Keep,
     max_frames: usize,
 ) -> Result<Resolved, Error> {
     let next = AtomicUsize::new(0);
-    let files = CodeFiles::new(names);
-    let unwinding = Unwinding::new(recording, &files);
+    let unwinding = Unwinding::new(recording, files);
     let workers = rayon::broadcast(|_| {
         let mut worker = Worker::new(recording, index, &unwinding, keep, max_frames);
         let mut walk = RecordWalk::new(input, Section::default(), recording.header.endian());
@@ -71,7 +70,7 @@ pub fn resolve(
         Ok(worker)
     });
     let workers = workers.into_iter().collect::<Result<Vec<Worker<'_>>, Error>>()?;
-    Ok(merge(workers, recording, index, names, lines))
+    Ok(merge(workers, recording, index, files.names(), lines))
 }
 
 /// What keeps samples apart, in the numbers of one worker, or after the merge of all.

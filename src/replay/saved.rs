@@ -187,6 +187,14 @@ impl Sources for WithSaved<'_> {
         self.machine.vdso_code(width, build_id)
     }
 
+    fn kept_lines(&self, build_id: BuildId) -> Option<Vec<u8>> {
+        self.machine.kept_lines(build_id)
+    }
+
+    fn keep_lines(&self, build_id: BuildId, text: &[u8]) {
+        self.machine.keep_lines(build_id, text);
+    }
+
     fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed> {
         self.machine.perf_map(pid, provenance)
     }

@@ -143,7 +143,7 @@ impl ElfModule {
                 found.search().find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
-        Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
+        Self::parse(&found.bytes, debug.as_ref().map(|it| &*it.bytes))
     }
 
     /// Reads `saved`, what a recording kept of the file that was mapped, and the file with its symbols,
@@ -165,7 +165,7 @@ impl ElfModule {
                 search.find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
-        Self::parse(saved, debug.as_ref().map(|(_, bytes)| &**bytes))
+        Self::parse(saved, debug.as_ref().map(|it| &*it.bytes))
     }
 
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that

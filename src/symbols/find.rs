@@ -10,6 +10,7 @@ use crate::units::BuildId;
 
 use super::Artifact;
 use super::Error;
+use super::FileStatus;
 use super::Files;
 use super::Identity;
 use super::ModuleFile;
@@ -54,6 +55,8 @@ pub(super) struct FileSet<'a, F: Files> {
     pub(super) root: Root,
     pub(super) bytes: F::Bytes,
     pub(super) identity: Identity,
+    /// What the store says of it.
+    pub(super) status: FileStatus,
 }
 
 /// How sure it is that a path leads to the file that was mapped, before it is looked at.
@@ -81,13 +84,13 @@ impl<'a, F: Files> FileSet<'a, F> {
         let mut first_error = None;
         for Candidate { at, root, trust } in candidates(file, places) {
             match open(files, &at, file, places, trust) {
-                Ok((bytes, identity)) => {
+                Ok((bytes, identity, status)) => {
                     let path = match undeleted(&file.path) {
                         Some(path) if at.as_os_str() != file.path.as_os_str() => path,
                         _ => &file.path,
                     };
                     let path = path.to_owned();
-                    return Ok(Self { files, places, at, path, root, bytes, identity });
+                    return Ok(Self { files, places, at, path, root, bytes, identity, status });
                 }
                 // That another build is there tells more than that something is not.
                 Err(error) => match &first_error {
@@ -101,10 +104,11 @@ impl<'a, F: Files> FileSet<'a, F> {
         }
         let fetched = file.build_id.and_then(|it| files.fetch(it, Artifact::Executable));
         if let Some(at) = fetched
-            && let Ok((bytes, identity)) = open(files, &at, file, places, Trust::ByPath)
+            && let Ok((bytes, identity, status)) = open(files, &at, file, places, Trust::ByPath)
         {
             let path = undeleted(&file.path).unwrap_or(&file.path).to_owned();
-            return Ok(Self { files, places, at, path, root: Root::Own, bytes, identity });
+            let root = Root::Own;
+            return Ok(Self { files, places, at, path, root, bytes, identity, status });
         }
         let not_found = || {
             let reason = io::Error::from(io::ErrorKind::NotFound).to_string();
@@ -132,6 +136,16 @@ impl<'a, F: Files> FileSet<'a, F> {
             roots: std::iter::once(self.root.clone()).chain(self.own_root()).collect(),
         }
     }
+}
+
+/// A file with the debug information of another.
+#[derive(Debug)]
+pub(super) struct FoundDebug<B> {
+    /// Where it is.
+    pub(super) at: PathBuf,
+    pub(super) bytes: B,
+    /// What the store says of it.
+    pub(super) status: FileStatus,
 }
 
 /// What the debug information of a file is looked for by, at once or later.
@@ -174,7 +188,7 @@ impl<F: Files> DebugSearch<F> {
     pub(super) fn find(
         &self,
         is_wanted: impl Fn(&[u8], &Identity) -> bool,
-    ) -> Option<(PathBuf, F::Bytes)> {
+    ) -> Option<FoundDebug<F::Bytes>> {
         let Self { files, places, path, identity, roots } = self;
         let Identity { build_id, debug_link, symbols: _ } = identity;
         let sought = debug_files(path, *build_id, debug_link.as_ref());
@@ -188,8 +202,8 @@ impl<F: Files> DebugSearch<F> {
         let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
         let mut all = below_roots.chain(stored).chain(fetched);
         all.find_map(|it| {
-            let bytes = open_debug(files, &it, *build_id, &is_wanted)?;
-            Some((it.path, bytes))
+            let Opened { bytes, status } = open_debug(files, &it, *build_id, &is_wanted)?;
+            Some(FoundDebug { at: it.path, bytes, status })
         })
     }
 }
@@ -236,7 +250,7 @@ fn open<F: Files>(
     file: &ModuleFile,
     places: &Places,
     trust: Trust,
-) -> Result<(F::Bytes, Identity), Error> {
+) -> Result<(F::Bytes, Identity, FileStatus), Error> {
     let Opened { bytes, status } = files
         .open(at)
         .map_err(|err| Error::Open { path: at.to_owned(), reason: err.to_string() })?;
@@ -244,7 +258,7 @@ fn open<F: Files>(
     let path = || at.to_owned();
     if let Some(wanted) = file.build_id {
         return match identity.build_id {
-            Some(found) if is_same_build(found, wanted) => Ok((bytes, identity)),
+            Some(found) if is_same_build(found, wanted) => Ok((bytes, identity, status)),
             found => Err(Error::OtherBuild { path: path(), wanted, found }),
         };
     }
@@ -254,7 +268,7 @@ fn open<F: Files>(
         (Trust::ByPath, None) => !status.is_newer_than(places.recorded_until),
         (Trust::ByProcess, None) | (Trust::ByLostName, _) => false,
     };
-    if is_it { Ok((bytes, identity)) } else { Err(Error::OtherFile { path: path() }) }
+    if is_it { Ok((bytes, identity, status)) } else { Err(Error::OtherFile { path: path() }) }
 }
 
 fn open_debug<F: Files>(
@@ -262,14 +276,15 @@ fn open_debug<F: Files>(
     candidate: &DebugFile,
     build_id: Option<BuildId>,
     is_wanted: impl Fn(&[u8], &Identity) -> bool,
-) -> Option<F::Bytes> {
-    let bytes = files.open(&candidate.path).ok()?.bytes;
-    let identity = Identity::of(&bytes).ok()?;
+) -> Option<Opened<F::Bytes>> {
+    let opened = files.open(&candidate.path).ok()?;
+    let bytes = &opened.bytes;
+    let identity = Identity::of(bytes).ok()?;
     let is_it = match (build_id, identity.build_id) {
         (Some(wanted), Some(found)) => is_same_build(found, wanted),
-        _ => candidate.crc.is_some_and(|it| it == crc32(&bytes)),
+        _ => candidate.crc.is_some_and(|it| it == crc32(bytes)),
     };
-    (is_it && is_wanted(&bytes, &identity)).then_some(bytes)
+    (is_it && is_wanted(bytes, &identity)).then_some(opened)
 }
 
 #[cfg(test)]
@@ -277,7 +292,6 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::symbols::FileStatus;
     use crate::symbols::Inode;
     use crate::symbols::Layout;
     use crate::symbols::Mapper;
@@ -512,7 +526,7 @@ mod tests {
         let debug = |files: &[_]| {
             let store = store(files);
             let found = FileSet::find(&store, &file, &places).unwrap();
-            found.search().find(|_, _| true).map(|(path, _)| path)
+            found.search().find(|_, _| true).map(|it| it.at)
         };
         let (in_it, out_of_it) = (
             (inside.as_str(), Some(one()), on_disk(7, 1)),

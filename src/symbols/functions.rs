@@ -44,7 +44,7 @@ impl Functions {
         let places = Places::default();
         let found = FileSet::find(files, &file, &places)?;
         let debug = found.search().find(|_, identity| identity.symbols == Symbols::Full);
-        Self::parse(&found.bytes, debug.as_ref().map(|(_, bytes)| &**bytes))
+        Self::parse(&found.bytes, debug.as_ref().map(|it| &*it.bytes))
     }
 
     /// Reads the symbol tables of `bytes`, and of `debug`, a file that holds its `.symtab`.

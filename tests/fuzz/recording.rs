@@ -32,6 +32,7 @@ use bpfperf::render::script::Precision;
 use bpfperf::render::script::Source;
 use bpfperf::render::script::script;
 
+use bpfperf::replay::CodeFiles;
 use bpfperf::replay::Index;
 use bpfperf::replay::Inlined;
 use bpfperf::replay::LocalKernel;
@@ -144,7 +145,8 @@ pub(crate) fn read(
     let mut meta_keys = Vec::new();
     let columns = Column::parse_list(list, &mut meta_keys)?;
     let request = Request { sort: Some(Sort::By(columns)), meta_keys, ..Request::default() };
-    let resolved = resolve(&recording, &index, input, &names, None, request.keep(), usize::MAX)?;
+    let files = CodeFiles::new(&names);
+    let resolved = resolve(&recording, &index, input, &files, None, request.keep(), usize::MAX)?;
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
     plan.labels = Labels::new(&plan.columns, &plan.meta_keys, Paths::Full, &resolved, &programs);
     let histograms = histograms(&resolved, &plan).expect("nothing is chosen by CPU");

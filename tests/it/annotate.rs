@@ -121,7 +121,8 @@ fn annotated(name: &str) -> (Vec<String>, Value) {
     let names = Names::new(&index, &NoNames);
     let programs = Programs::new(&recording, &index);
     let keep = Keep { thread: false, cpu: false, stack: false };
-    let resolved = resolve(&recording, &index, input, &names, None, keep, 0).unwrap();
+    let resolved =
+        resolve(&recording, &index, input, &CodeFiles::new(&names), None, keep, 0).unwrap();
     let (texts, json) = annotate(&recording, &index, &names, &programs, &resolved);
     (texts, serde_json::from_slice(&json).unwrap())
 }

@@ -48,7 +48,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "peer", about: "lay the newest Linux perf beside the build", run: peer::run },
     Verb {
         name: "bench",
-        about: "compare speed with the peer's; of recording: bench record; further: bench filter, bench off-cpu",
+        about: "compare speed with the peer's; of recording: bench record; further: bench filter, bench off-cpu, bench names",
         run: bench::run,
     },
     Verb { name: "measure", about: "run one command and print what it took", run: bench::measure },

@@ -205,6 +205,9 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         }
     }
     out.flush()?;
+    if let Some(lines) = &lines {
+        lines.keep();
+    }
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
     let n_left_out = lines.as_ref().map_or(0, Lines::n_left_out);
     let mut told = Told { n_left_out, ..Told::default() };

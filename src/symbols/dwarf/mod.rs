@@ -149,6 +149,14 @@ impl<'a> DwarfLines<'a> {
         self.effort.n_refused().saturating_add(n_sections)
     }
 
+    /// How many bytes describe units, and whether all of it is in the files that the code is from, and
+    /// nothing in others that may be missing today and there tomorrow.
+    pub fn extent(&self) -> (usize, bool) {
+        let shares = self.code.section(Part::Debug, ".gnu_debugaltlink").is_some();
+        let is_whole = !shares && !self.units.iter().any(Unit::is_split);
+        (len(&self.dwarf.debug_info), is_whole)
+    }
+
     /// Adds the functions that the code at the link-time address `addr` is in to `frames`, that which
     /// was inlined deepest first, and the one that has the code last; nothing where nothing is known.
     pub fn frames<'l>(&'l self, addr: Addr, frames: &mut Vec<SourceFrame<'l>>) {

@@ -49,6 +49,11 @@ impl<'a> Unit<'a> {
         !self.root.ranges.is_empty()
     }
 
+    /// Whether its entries are in another file.
+    pub(super) fn is_split(&self) -> bool {
+        self.root.unit.dwo_id.is_some()
+    }
+
     /// Where its code is: what it says itself, what is `listed` elsewhere, or what has lines.
     pub(super) fn take_ranges(
         &mut self,

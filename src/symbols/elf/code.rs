@@ -14,13 +14,17 @@ use object::read::elf::SectionHeader as _;
 
 use crate::symbols::DwarfLines;
 use crate::symbols::Error;
+use crate::symbols::FileStatus;
 use crate::symbols::Files;
+use crate::symbols::Inode;
 use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
 use crate::symbols::Places;
 use crate::symbols::find::DebugSearch;
 use crate::symbols::find::FileSet;
+use crate::symbols::find::FoundDebug;
 use crate::units::Addr;
+use crate::units::BuildId;
 use crate::units::FileOffset;
 
 use super::Class;
@@ -48,6 +52,9 @@ pub struct ElfCode {
     split_units: OnceLock<Box<[OnceLock<Option<ElfFile>>]>>,
     e_machine: u16,
     segments: Vec<Segment>,
+    build_id: Option<BuildId>,
+    /// What the store says of the file, where it is from one.
+    status: FileStatus,
     /// Where code lies that the file says it leaves out, as do files that were split off another.
     left_out: Vec<Range<u64>>,
 }
@@ -58,6 +65,7 @@ struct DebugFile {
     /// Where it was found, if it was looked for.
     at: Option<PathBuf>,
     file: ElfFile,
+    status: FileStatus,
 }
 
 /// Finds the file with the line table.
@@ -72,9 +80,9 @@ impl fmt::Debug for FindDebug {
 impl FindDebug {
     fn new<F: Files + 'static>(search: DebugSearch<F>) -> Self {
         Self(Box::new(move || {
-            let (at, bytes) = search.find(|bytes, _| has_lines(bytes))?;
+            let FoundDebug { at, bytes, status } = search.find(|bytes, _| has_lines(bytes))?;
             let file = ElfFile::parse(Arc::new(bytes)).ok()?;
-            Some(DebugFile { at: Some(at), file })
+            Some(DebugFile { at: Some(at), file, status })
         }))
     }
 }
@@ -103,7 +111,11 @@ impl ElfCode {
         let debug = debug.map(ElfFile::parse).transpose()?;
         Ok(Self {
             file,
-            debug: OnceLock::from(debug.map(|file| DebugFile { at: None, file })),
+            debug: OnceLock::from(debug.map(|file| DebugFile {
+                at: None,
+                file,
+                status: FileStatus::default(),
+            })),
             find_debug: FindDebug(Box::new(|| None)),
             belonging: None,
             supplement: OnceLock::new(),
@@ -111,6 +123,8 @@ impl ElfCode {
             package: OnceLock::new(),
             e_machine,
             segments,
+            build_id: None,
+            status: FileStatus::default(),
             left_out,
         })
     }
@@ -129,7 +143,9 @@ impl ElfCode {
         let found = FileSet::find(files, file, places)?;
         let belonging = Some(Belonging::to(&found));
         let search = (!has_lines(&found.bytes)).then(|| found.search());
-        let this = Self { belonging, ..Self::parse(Arc::new(found.bytes), None)? };
+        let (build_id, status) = (found.identity.build_id, found.status);
+        let this = Self::parse(Arc::new(found.bytes), None)?;
+        let this = Self { belonging, build_id, status, ..this };
         Ok(match search {
             Some(search) => this.with(search),
             None => this,
@@ -238,6 +254,22 @@ impl ElfCode {
             Part::Mapped => &self.file,
             Part::Debug => self.debug().map_or(&self.file, |it| &it.file),
         }
+    }
+
+    /// The build id, and what tells apart the very files of that id that the debug information is from,
+    /// as long as nobody writes to them; `None` where the store does not say enough.
+    pub fn stamp(&self) -> Option<(BuildId, String)> {
+        let stamp = |status: &FileStatus, file: &ElfFile| {
+            let FileStatus { inode, is_device_unsure: _, modified } = status;
+            let (Inode { maj, min, ino, generation }, modified) = ((*inode)?, (*modified)?);
+            let len = file.bytes().len();
+            Some(format!("{maj}:{min}:{ino}.{generation} of {len} bytes at {}", modified.0))
+        };
+        let mut stamps = stamp(&self.status, &self.file)?;
+        if let Some(debug) = self.debug() {
+            stamps = format!("{stamps} with {}", stamp(&debug.status, &debug.file)?);
+        }
+        Some((self.build_id?, stamps))
     }
 
     /// The debug information; `None` where there is none that can be read.

@@ -3,9 +3,11 @@
 //! `cargo xtask bench [FILE] [RUNS]`. Without a file it records a build of this project, every
 //! process of it, at a rate that gives some two million samples, and keeps that for the next time.
 //! `cargo xtask bench record` is the other side: see [`record`]; `bench filter`, the cost of filters:
-//! see [`filter`]; `bench off-cpu`, that of times off the CPU: see [`off_cpu`].
+//! see [`filter`]; `bench off-cpu`, that of times off the CPU: see [`off_cpu`]; `bench names`, that of
+//! names, lines and stacks: see [`names`].
 
 mod filter;
+mod names;
 mod off_cpu;
 mod record;
 
@@ -81,6 +83,11 @@ pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
         && first == "off-cpu"
     {
         return off_cpu::run(shell, args);
+    }
+    if let Some((first, args)) = args.split_first()
+        && first == "names"
+    {
+        return names::run(shell, args);
     }
     let Programs { ours, peer: perf } = Programs::get(shell)?;
     let data = match args.first() {
