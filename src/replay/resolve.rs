@@ -1,6 +1,6 @@
 //! All samples of a recording to distinct combinations, on all cores.
 
-use std::collections::hash_map::Entry;
+use std::cmp::Reverse;
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -43,8 +43,8 @@ use super::resolver::TaskAt;
 use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
-/// Resolves every sample of `recording`, by what `files` hold, and boils them down to what `keep` keeps apart; call chains
-/// are cut to `max_frames`, before what was inlined is added to them, as far as `lines` has it.
+/// Resolves every sample of `recording`, by what `files` hold, and boils them down to what `keep` keeps
+/// apart; call chains are cut to `max_frames`, before what was inlined is added to them, as far as `lines` has it.
 ///
 /// # Errors
 ///
@@ -144,16 +144,20 @@ struct Worker<'a> {
     resolver: Resolver<'a>,
     frames: Vec<Frame>,
     frame_ids: FxHashMap<Frame, u32>,
-    /// Sampled addresses by state and privilege, so that most cost one look-up.
-    ips: FxHashMap<([u32; 4], u16, u64), u32>,
+    /// Sampled addresses by state and privilege, so that most cost one look-up: the frame of each, and
+    /// the combination without a stack that it was last met in.
+    ips: FxHashMap<Ip, (u32, u32)>,
     /// Raw chains, each behind the state in which it was met, and the stack each came to.
     raw_chains: Lists<u64>,
     stack_of_chain: Vec<u32>,
     stacks: Lists<u32>,
-    groups: FxHashMap<Key, Weight>,
+    groups: Groups,
     n_bad_chains: u64,
     scratch: Scratch,
 }
+
+/// The state of a process, the privilege, and an address.
+type Ip = ([u32; 4], u16, u64);
 
 #[derive(Default)]
 struct Scratch {
@@ -182,7 +186,7 @@ impl<'a> Worker<'a> {
             raw_chains: Lists::default(),
             stack_of_chain: Vec::new(),
             stacks: Lists::default(),
-            groups: FxHashMap::default(),
+            groups: Groups::default(),
             n_bad_chains: 0,
             scratch: Scratch::default(),
         }
@@ -207,7 +211,8 @@ impl<'a> Worker<'a> {
         let task = self.resolver.task(pid, tid, moment);
         let ip = layout.ip(raw.body).unwrap_or_default().0;
         let mode = layout.cpumode(raw.body, raw.header.cpumode());
-        let frame = self.ip(&task, mode, ip, moment);
+        let at: Ip = (task.process.version, mode, ip);
+        let (frame, group) = self.ip(&task, at, moment);
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
         let state = if self.keep.stack { layout.user_state(raw.body) } else { Ok(None) };
         let stack = match (chain, state) {
@@ -237,26 +242,32 @@ impl<'a> Worker<'a> {
             cpu,
         };
         match self.readings.of(&self.recording.events[event as usize], raw.at.0) {
-            None => add(&mut self.groups, key, weight),
+            None if self.groups.add_at(group, &key, &weight) => {}
+            None => {
+                let group = self.groups.add(key, &weight);
+                if stack == NONE {
+                    self.ips.insert(at, (frame, group));
+                }
+            }
             Some(readings) => {
                 for reading in readings {
                     (key.event, weight.period) = (reading.event, reading.period);
-                    add(&mut self.groups, key, weight);
+                    self.groups.add(key, &weight);
                 }
             }
         }
     }
 
     #[inline]
-    fn ip(&mut self, task: &TaskAt, cpumode: u16, ip: u64, moment: Moment) -> u32 {
-        let key = (task.process.version, cpumode, ip);
-        if let Some(&id) = self.ips.get(&key) {
-            return id;
+    fn ip(&mut self, task: &TaskAt, at: Ip, moment: Moment) -> (u32, u32) {
+        if let Some(&found) = self.ips.get(&at) {
+            return found;
         }
+        let (_, cpumode, ip) = at;
         let frame = self.resolver.frame(task, cpumode, ip, moment);
-        let id = self.frame_id(frame);
-        self.ips.insert(key, id);
-        id
+        let found = (self.frame_id(frame), NONE);
+        self.ips.insert(at, found);
+        found
     }
 
     fn frame_id(&mut self, frame: Frame) -> u32 {
@@ -311,42 +322,68 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn add(groups: &mut FxHashMap<Key, Weight>, key: Key, weight: Weight) {
-    match groups.entry(key) {
-        Entry::Vacant(entry) => {
-            entry.insert(weight);
+/// What fell on each combination, numbered in order of appearance.
+#[derive(Default)]
+struct Groups {
+    items: Vec<(Key, Weight)>,
+    table: HashTable<u32>,
+}
+
+impl Groups {
+    /// Adds `weight` to what fell on `key`; the number of that.
+    fn add(&mut self, key: Key, weight: &Weight) -> u32 {
+        let hash = FxBuildHasher.hash_one(key);
+        let items = &mut self.items;
+        if let Some(&id) = self.table.find(hash, |&id| items[id as usize].0 == key) {
+            items[id as usize].1.add(weight);
+            return id;
         }
-        Entry::Occupied(mut entry) => {
-            let sum = entry.get_mut();
-            sum.period = sum.period.wrapping_add(weight.period);
-            sum.n_samples += weight.n_samples;
-            if weight.first < sum.first {
-                sum.first = weight.first;
-                sum.task = weight.task;
-                sum.cpu = weight.cpu;
-            }
+        let id = narrow(items.len());
+        items.push((key, *weight));
+        self.table.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(items[id as usize].0));
+        id
+    }
+
+    /// Adds `weight` to what fell on `key` if that has this number; whether it has.
+    fn add_at(&mut self, id: u32, key: &Key, weight: &Weight) -> bool {
+        let found = self.items.get_mut(id as usize).filter(|it| it.0 == *key);
+        found.map(|it| it.1.add(weight)).is_some()
+    }
+}
+
+impl Weight {
+    fn add(&mut self, other: &Self) {
+        self.period = self.period.wrapping_add(other.period);
+        self.n_samples += other.n_samples;
+        if other.first < self.first {
+            (self.first, self.task, self.cpu) = (other.first, other.task, other.cpu);
         }
     }
 }
 
 /// Brings the parts together: every worker's numbers to one numbering, and every frame to a name.
 fn merge(
-    workers: Vec<Worker<'_>>,
+    mut workers: Vec<Worker<'_>>,
     recording: &Recording,
     index: &Index,
     names: &Names<'_>,
     lines: Option<&Lines<'_>>,
 ) -> Resolved {
-    let mut frames: Vec<Frame> = Vec::new();
-    let mut frame_ids: FxHashMap<Frame, u32> = FxHashMap::default();
-    let mut stacks: Lists<u32> = Lists::default();
-    let mut groups: FxHashMap<Key, Weight> = FxHashMap::default();
-    let mut ids = Vec::new();
     let n_bad_chains = workers.iter().map(|it| it.n_bad_chains).sum();
     let mut ends = Ends::default();
     for worker in &workers {
         ends.add(&worker.resolver.ends());
     }
+    // The numbers of the one that has most become everyone's.
+    workers.sort_by_key(|it| Reverse(it.groups.items.len()));
+    let mut workers = workers.into_iter();
+    let (mut frames, mut frame_ids, mut stacks, mut groups) = match workers.next() {
+        Some(Worker { frames, frame_ids, stacks, groups, .. }) => {
+            (frames, frame_ids, stacks, groups)
+        }
+        None => (Vec::new(), FxHashMap::default(), Lists::default(), Groups::default()),
+    };
+    let mut ids = Vec::new();
     for worker in workers {
         let to_merged: Vec<u32> = worker
             .frames
@@ -365,17 +402,17 @@ fn merge(
             ids.extend(worker.stacks.get(narrow(id)).iter().map(|&id| to_merged[id as usize]));
             merged_stacks.push(stacks.intern(&ids).0);
         }
-        groups.reserve(worker.groups.len() / 2);
-        for (mut key, weight) in worker.groups {
+        for (mut key, weight) in worker.groups.items {
             key.frame = to_merged[key.frame as usize];
             if key.stack != NONE {
                 key.stack = merged_stacks[key.stack as usize];
             }
-            add(&mut groups, key, weight);
+            groups.add(key, &weight);
         }
     }
-    let mut groups: Vec<(Key, Weight)> = groups.into_iter().collect();
-    groups.sort_unstable_by_key(|(_, weight)| weight.first);
+    let mut groups = groups.items;
+    // What several counters share a sample of came at the same moment.
+    groups.sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
     let mut resolved = Resolved { n_bad_chains, ends, ..Resolved::default() };
     let expansions = names.name_all(&frames, lines, &mut resolved);
     for id in 0..stacks.starts.len() {
