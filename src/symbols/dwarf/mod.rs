@@ -154,7 +154,7 @@ impl<'a> DwarfLines<'a> {
     pub fn extent(&self) -> (usize, bool) {
         let shares = self.code.section(Part::Debug, ".gnu_debugaltlink").is_some();
         let is_whole = !shares && !self.units.iter().any(Unit::is_split);
-        (len(&self.dwarf.debug_info), is_whole)
+        (self.dwarf.debug_info.reader().len(), is_whole)
     }
 
     /// Adds the functions that the code at the link-time address `addr` is in to `frames`, that which
