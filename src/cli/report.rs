@@ -9,9 +9,11 @@ use crate::profile::Accumulate;
 use crate::profile::Callchains;
 use crate::profile::Column;
 use crate::profile::Filter;
+use crate::profile::FrameKey;
 use crate::profile::GraphRequest;
 use crate::profile::GraphSettings;
 use crate::profile::GraphValue;
+use crate::profile::Grouping;
 use crate::profile::Labels;
 use crate::profile::MAX_STACK;
 use crate::profile::Order;
@@ -19,6 +21,7 @@ use crate::profile::Paths;
 use crate::profile::Percentage;
 use crate::profile::Plan;
 use crate::profile::Request;
+use crate::profile::Shape;
 use crate::profile::Sort;
 use crate::profile::histograms;
 use crate::render;
@@ -82,8 +85,9 @@ pub(super) struct Args {
     #[arg(long, overrides_with = "children")]
     no_children: bool,
 
-    /// Call graphs: `none`, or a comma-separated list of `graph`, the smallest share shown in
-    /// percent, the most branches shown, `caller` or `callee`, and `percent`, `period` or `count`.
+    /// Call graphs: `none`, or a comma-separated list of `graph`, `fractal`, `flat` or `folded`, the
+    /// smallest share shown in percent, the most branches shown, `caller` or `callee`, what makes two
+    /// frames one, `function`, `address` or `srcline`, and `percent`, `period` or `count`.
     #[arg(
         short = 'g',
         long,
@@ -159,9 +163,17 @@ pub(super) struct Args {
     #[command(flatten)]
     header: header::Args,
 
-    /// Taken for the habit of it: each event has a table of its own.
-    #[arg(long)]
+    /// Show all events in one table, unless some were recorded as a group, which have one anyway.
+    #[arg(long, overrides_with = "no_group")]
+    group: bool,
+
+    /// Show each event in a table of its own.
+    #[arg(long, overrides_with = "group")]
     no_group: bool,
+
+    /// Sort the rows of a group by its event with this number, from 0.
+    #[arg(long, value_name = "INDEX")]
+    group_sort_idx: Option<usize>,
 
     #[command(flatten)]
     inlining: inlining::Args,
@@ -194,9 +206,6 @@ enum Whole {
 /// What cannot be meant.
 #[derive(Debug, PartialEq, thiserror::Error)]
 enum Error {
-    /// A kind of call graph that is not made.
-    #[error("call graphs by `{0}` are not supported")]
-    GraphType(String),
     /// A setting of call graphs that says nothing.
     #[error("`{0}` is no setting of call graphs")]
     GraphSetting(String),
@@ -330,6 +339,12 @@ impl Args {
             },
             percent_limit: self.percent_limit.unwrap_or(0.0),
             max_stack: self.max_stack,
+            grouping: match (self.group, self.no_group) {
+                (_, true) => Grouping::Never,
+                (true, false) => Grouping::Always,
+                (false, false) => Grouping::AsRecorded,
+            },
+            group_sort_idx: self.group_sort_idx,
         })
     }
 
@@ -369,6 +384,9 @@ impl Args {
 
     /// The settings with what other options say of them.
     fn limited(&self, mut settings: GraphSettings) -> GraphSettings {
+        if self.inlining.has_paths() {
+            settings.paths = Paths::Full;
+        }
         if let Some(limit) = self.percent_limit {
             settings.min_percent = f64::from(limit);
         }
@@ -386,14 +404,21 @@ fn parse_graph(text: &str) -> Result<Option<GraphSettings>, Error> {
     for word in text.split(',').filter(|it| !it.is_empty()) {
         match graph_word(word) {
             Some("none") => return Ok(None),
-            Some("graph" | "function") => {}
+            Some("graph") => settings.shape = Shape::Graph,
+            Some("fractal") => settings.shape = Shape::Fractal,
+            Some("flat") => settings.shape = Shape::Flat,
+            Some("folded") => settings.shape = Shape::Folded,
+            Some("function") => settings.key = FrameKey::Function,
+            Some("address") => settings.key = FrameKey::Address,
+            Some("srcline") => settings.key = FrameKey::Line,
+            // Whether branches stand before the frames: there are none where no PMU records them.
+            Some("branch") => {}
             Some("caller") => settings.order = Some(Order::Caller),
             Some("callee") => settings.order = Some(Order::Callee),
             Some("percent") => settings.value = GraphValue::Percent,
             Some("period") => settings.value = GraphValue::Period,
             Some("count") => settings.value = GraphValue::Count,
-            Some(other) => return Err(Error::GraphType(other.to_owned())),
-            None => {
+            Some(_) | None => {
                 let no_setting = || Error::GraphSetting(word.to_owned());
                 if has_percent {
                     settings.limit = word.parse().map_err(|_| no_setting())?;
@@ -458,6 +483,8 @@ mod tests {
         let value = GraphValue::Count;
         let counted = GraphSettings { min_percent: 1.0, limit: 7, value, ..default };
         check_graph(&["-g", "1,7,count"], GraphRequest::Always(counted));
+        let folded = GraphSettings { shape: Shape::Folded, key: FrameKey::Line, ..default };
+        check_graph(&["-g", "folded,src"], GraphRequest::Always(folded));
     }
 
     #[test]
@@ -475,10 +502,6 @@ mod tests {
     #[test]
     fn what_is_not_made_yet_is_refused_in_words() {
         let because = |args: &[&str]| request(args).unwrap_err();
-        assert_eq!(
-            because(&["-g", "flat"]),
-            "error: cannot show call graphs\n  because: call graphs by `flat` are not supported"
-        );
         assert_eq!(
             because(&["-g", "nonsense"]),
             "error: cannot show call graphs\n  because: `nonsense` is no setting of call graphs"

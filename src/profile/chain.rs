@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::FrameKey;
 use super::Order;
 use super::Plan;
 use super::order::ranks;
@@ -9,6 +10,7 @@ use crate::replay::resolved::Group;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
+use crate::replay::resolved::SourceLine;
 
 /// The frames of a recording's locations: two locations are the same frame where they are in the
 /// same function of the same module or, without a symbol, at the same address. What was inlined is
@@ -45,6 +47,7 @@ enum Key<'a> {
     Function(Option<u32>, u64),
     Inlined(&'a str),
     Addr(Option<u32>, u64),
+    Line(SourceLine),
 }
 
 /// A call chain, the root of the graph first.
@@ -63,7 +66,14 @@ impl Chains {
         let frame = |location: &Location| {
             let dso = location.dso.map(|it| it.0);
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
+            let key_by = plan.graph.map_or(FrameKey::Function, |it| it.key);
             let (key, addr) = match symbol {
+                _ if key_by == FrameKey::Address => {
+                    (Key::Addr(dso, location.addr.0), location.addr.0)
+                }
+                _ if key_by == FrameKey::Line && location.line.is_some() => {
+                    (location.line.map_or(Key::Addr(dso, 0), Key::Line), location.addr.0)
+                }
                 Some(it) if it.is_inlined => (Key::Inlined(&it.name), it.start.0),
                 Some(it) => (Key::Function(dso, it.start.0), it.start.0),
                 None => (Key::Addr(dso, location.ip.0), location.ip.0),

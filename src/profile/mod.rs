@@ -49,15 +49,18 @@ pub use labels::Paths;
 pub use labels::Role;
 pub use plan::Accumulate;
 pub use plan::Callchains;
+pub use plan::FrameKey;
 pub use plan::Graph;
 pub use plan::GraphRequest;
 pub use plan::GraphSettings;
 pub use plan::GraphValue;
+pub use plan::Grouping;
 pub use plan::MAX_STACK;
 pub use plan::Order;
 pub use plan::Percentage;
 pub use plan::Plan;
 pub use plan::Request;
+pub use plan::Shape;
 pub use plan::Sort;
 pub use tree::CallTree;
 pub use tree::Node;
@@ -75,6 +78,7 @@ use crate::units::Tid;
 
 use chain::Chains;
 use filter::Sieve;
+use rows::Bases;
 use sites::Sites;
 
 /// What cannot be profiled.
@@ -98,13 +102,15 @@ pub enum Error {
     },
 }
 
-/// What fell on one event.
+/// What fell on one event, or on a group of them.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The event.
+    /// The event, of a group its leader.
     pub event: EventIdx,
     /// The sums over all rows.
     pub totals: Totals,
+    /// The other events of the group, with their sums.
+    pub members: Vec<(EventIdx, Totals)>,
     /// All rows, the heaviest first; those that are not shown have [`Row::is_shown`] unset.
     pub rows: Vec<Row>,
 }
@@ -122,7 +128,23 @@ pub struct Totals {
     pub n_shown_samples: u64,
 }
 
+impl Histogram {
+    /// The samples of all its events.
+    pub fn n_samples(&self) -> u64 {
+        self.members.iter().fold(self.totals.n_samples, |sum, (_, it)| sum + it.n_samples)
+    }
+}
+
 impl Totals {
+    fn add(&mut self, period: u64, n_samples: u64, is_shown: bool) {
+        self.period = self.period.wrapping_add(period);
+        self.n_samples += n_samples;
+        if is_shown {
+            self.shown_period = self.shown_period.wrapping_add(period);
+            self.n_shown_samples += n_samples;
+        }
+    }
+
     /// The period that shares are shares of.
     pub fn base(&self, percentage: Percentage) -> u64 {
         match percentage {
@@ -166,8 +188,21 @@ pub struct Row {
     pub role: Role,
     /// Whether the filter shows it.
     pub is_shown: bool,
+    /// What fell on it of the other events of the group; empty for an event alone.
+    pub members: Box<[MemberWeight]>,
     /// The call graph, where one of its branches is heavy enough.
     pub tree: Option<Box<CallTree>>,
+}
+
+/// What fell on a row of another event than the leader of the group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberWeight {
+    /// The sum of the periods of the row's own samples.
+    pub period: u64,
+    /// The same with the samples of what it called.
+    pub children_period: u64,
+    /// The number of its own samples.
+    pub n_samples: u64,
 }
 
 impl Row {
@@ -215,7 +250,7 @@ pub fn histograms(resolved: &Resolved, plan: &Plan) -> Result<Vec<Histogram>, Er
         chains: Chains::new(resolved, plan),
     };
     let groups = scope.groups()?;
-    Ok((0..).map(EventIdx).zip(groups).map(|(event, it)| scope.histogram(event, &it)).collect())
+    Ok(plan.tables(resolved).iter().map(|events| scope.histogram(events, &groups)).collect())
 }
 
 impl Scope<'_> {
@@ -235,10 +270,20 @@ impl Scope<'_> {
         Ok(groups)
     }
 
-    fn histogram(&self, event: EventIdx, groups: &[u32]) -> Histogram {
-        let counted = rows::count(self, groups);
+    /// The table of `events`, whose first one leads; `groups` are those of all events.
+    fn histogram(&self, events: &[EventIdx], groups: &[Vec<u32>]) -> Histogram {
+        let groups_of = |it: &EventIdx| groups.get(it.0 as usize).map_or(&[][..], Vec::as_slice);
+        let [event, others @ ..] = events else { return Histogram::default() };
+        let groups = groups_of(event);
+        let mut bases = Bases::default();
+        let mut counted = rows::count(self, groups, &mut bases);
+        let weights: Vec<_> = others
+            .iter()
+            .map(|it| counted.join(rows::count(self, groups_of(it), &mut bases), self.plan))
+            .collect();
         let mut rows = rows::finish(self, &counted);
         let totals = totals(&rows);
+        let members = members(others, &weights, &mut rows);
         let is_wanted = |row: &Row| row.is_shown && row.is_heavy(self.plan, &totals);
         let wanted: Vec<_> = rows.iter().map(is_wanted).collect();
         let (order, trees) = rayon::join(
@@ -248,19 +293,36 @@ impl Scope<'_> {
         for (row, tree) in trees {
             rows[row].tree = Some(Box::new(tree));
         }
-        Histogram { event, totals, rows: order::apply(rows, &order) }
+        Histogram { event: *event, totals, members, rows: order::apply(rows, &order) }
     }
+}
+
+/// Puts what fell on each of `rows` of the events `others`, by event and row in `weights`, there;
+/// returns the sums.
+fn members(
+    others: &[EventIdx],
+    weights: &[Vec<MemberWeight>],
+    rows: &mut [Row],
+) -> Vec<(EventIdx, Totals)> {
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut sums = vec![Totals::default(); others.len()];
+    for (idx, row) in rows.iter_mut().enumerate() {
+        // The first events know nothing of the rows that others have made.
+        let of_event = |it: &Vec<MemberWeight>| it.get(idx).copied().unwrap_or_default();
+        row.members = weights.iter().map(of_event).collect();
+        for (sum, weight) in sums.iter_mut().zip(&row.members) {
+            sum.add(weight.period, weight.n_samples, row.is_shown);
+        }
+    }
+    others.iter().copied().zip(sums).collect()
 }
 
 fn totals(rows: &[Row]) -> Totals {
     let mut totals = Totals::default();
     for row in rows {
-        totals.period = totals.period.wrapping_add(row.period);
-        totals.n_samples += row.n_samples;
-        if row.is_shown {
-            totals.shown_period = totals.shown_period.wrapping_add(row.period);
-            totals.n_shown_samples += row.n_samples;
-        }
+        totals.add(row.period, row.n_samples, row.is_shown);
     }
     totals
 }

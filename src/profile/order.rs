@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::Accumulate;
 use super::Column;
 use super::Labels;
+use super::MemberWeight;
 use super::Order;
 use super::Plan;
 use super::Role;
@@ -22,7 +23,7 @@ use crate::replay::resolved::Resolved;
 
 /// What is compared of a row; names are ranks, and what is missing comes last.
 #[derive(Clone, Copy)]
-struct Keys {
+struct Keys<'a> {
     is_shown: bool,
     children_period: u64,
     period: u64,
@@ -36,6 +37,7 @@ struct Keys {
     depth: u32,
     location: LocationId,
     role: Role,
+    members: &'a [MemberWeight],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +58,12 @@ pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<
     let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
     let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
     let by_depth_in = by_depth.then_some(plan.chain_order);
-    let rank = Rank { order: &order, by_depth: by_depth_in, labels: &plan.labels };
+    let rank = Rank {
+        order: &order,
+        by_depth: by_depth_in,
+        labels: &plan.labels,
+        sort_idx: plan.group_sort_idx,
+    };
     let compare = |a: u32, b: u32| rank.compare(&keys[a as usize], &keys[b as usize]);
     if by_depth {
         inserted(&input, compare)
@@ -75,7 +82,7 @@ fn inserted(items: &[u32], mut compare: impl FnMut(u32, u32) -> Ordering) -> Vec
 }
 
 /// All rows, by what tells them apart.
-fn by_what_tells_apart(plan: &Plan, keys: &[Keys], counted: &Counted) -> Vec<u32> {
+fn by_what_tells_apart(plan: &Plan, keys: &[Keys<'_>], counted: &Counted) -> Vec<u32> {
     let compare = |a: u32, b: u32| by_keys(plan, &keys[a as usize], &keys[b as usize]);
     let n_rows = u32::try_from(keys.len()).unwrap_or(u32::MAX);
     let mut rows: Vec<u32> = (0..n_rows).collect();
@@ -92,14 +99,14 @@ fn by_what_tells_apart(plan: &Plan, keys: &[Keys], counted: &Counted) -> Vec<u32
 /// Whether [`by_keys`] is an order: it is none where addresses lie half the address space apart,
 /// where symbols are compared by module, and addresses without a symbol are not, and where names of
 /// what was inlined are compared with addresses.
-fn is_order(plan: &Plan, keys: &[Keys]) -> bool {
+fn is_order(plan: &Plan, keys: &[Keys<'_>]) -> bool {
     if !plan.order.contains(&Column::Symbol) {
         return true;
     }
     if keys.iter().any(|it| it.symbol.is_some_and(|it| it.is_inlined)) {
         return false;
     }
-    let place = |it: &Keys| it.symbol.map_or(it.addr, |it| it.start).cast_signed();
+    let place = |it: &Keys<'_>| it.symbol.map_or(it.addr, |it| it.start).cast_signed();
     let (first, last) =
         keys.iter().map(place).fold((0, 0), |(first, last), it| (it.min(first), it.max(last)));
     last.checked_sub(first).is_some() && plan.order.contains(&Column::Dso)
@@ -111,11 +118,11 @@ pub(super) fn apply(rows: Vec<Row>, indices: &[u32]) -> Vec<Row> {
     indices.iter().filter_map(|&it| rows[it as usize].take()).collect()
 }
 
-fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
+fn keys<'a>(resolved: &Resolved, rows: &'a [Row], counted: &Counted) -> Vec<Keys<'a>> {
     let comms = ranks(&resolved.comms, |it| it.as_slice());
     let dsos = ranks(&resolved.dsos, |it| it.short_name.as_bytes());
     let names = ranks(&resolved.symbols, |it| it.name.as_bytes());
-    let key = |(row, (_, weight)): (&Row, &(_, super::rows::Weight))| Keys {
+    let key = |(row, (_, weight)): (&'a Row, &(_, super::rows::Weight))| Keys {
         is_shown: row.is_shown,
         children_period: row.children_period,
         period: row.period,
@@ -137,6 +144,7 @@ fn keys(resolved: &Resolved, rows: &[Row], counted: &Counted) -> Vec<Keys> {
         depth: weight.max_depth,
         location: row.location,
         role: row.role,
+        members: &row.members,
     };
     rows.par_iter().zip(&counted.rows).map(key).collect()
 }
@@ -159,7 +167,7 @@ pub(super) fn ranks<T: Sync>(items: &[T], name: impl Fn(&T) -> &[u8] + Sync) -> 
 }
 
 /// The order in which perf keeps rows by what tells them apart.
-fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
+fn by_keys(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
     let compare = |column: &Column| match column {
         Column::Comm => a.comm.cmp(&b.comm),
         Column::Dso => a.dso.cmp(&b.dso),
@@ -173,14 +181,14 @@ fn by_keys(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
 }
 
 /// By what a column says of the BPF program, or of the source; what is in none comes last.
-fn by_label(labels: &Labels, column: Column, a: &Keys, b: &Keys) -> Ordering {
-    let rank = |it: &Keys| labels.rank(column, it.location, it.role);
+fn by_label(labels: &Labels, column: Column, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
+    let rank = |it: &Keys<'_>| labels.rank(column, it.location, it.role);
     rank(a).cmp(&rank(b))
 }
 
 /// By position in the module, and by module where nothing else looks at that; what has no symbol
 /// comes after what has one.
-fn by_place(plan: &Plan, a: &Keys, b: &Keys) -> Ordering {
+fn by_place(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
     // By the sign of the difference, which wraps.
     let distance = |a: u64, b: u64| a.wrapping_sub(b).cast_signed().cmp(&0);
     let place = match (a.symbol, b.symbol) {
@@ -205,17 +213,21 @@ struct Rank<'a> {
     /// Whether callers stand above what they call where both weigh the same.
     by_depth: Option<Order>,
     labels: &'a Labels,
+    /// The event of a group by whose weight rows are sorted first.
+    sort_idx: Option<usize>,
 }
 
 impl Rank<'_> {
-    fn compare(&self, a: &Keys, b: &Keys) -> Ordering {
-        let name = |it: &Keys| it.symbol.map_or(u32::MAX, |it| it.name);
+    fn compare(&self, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
+        let name = |it: &Keys<'_>| it.symbol.map_or(u32::MAX, |it| it.name);
         let compare = |column: &Column| match column {
             Column::Children => {
                 b.children_period.cmp(&a.children_period).then_with(|| self.by_depth(a, b))
             }
-            Column::Overhead | Column::Period => b.period.cmp(&a.period),
-            Column::Samples => b.n_samples.cmp(&a.n_samples),
+            Column::Overhead | Column::Period => {
+                self.by_weight(a, b, |it| it.period, |it| it.period)
+            }
+            Column::Samples => self.by_weight(a, b, |it| it.n_samples, |it| it.n_samples),
             Column::Comm => a.comm.cmp(&b.comm),
             Column::Dso => a.dso.cmp(&b.dso),
             Column::Symbol => name(a).cmp(&name(b)),
@@ -226,8 +238,32 @@ impl Rank<'_> {
         a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(self.order.iter().map(compare)))
     }
 
+    /// The heavier first: by the leader, then by the other events of the group, unless one of those
+    /// is to decide.
+    fn by_weight(
+        &self,
+        a: &Keys<'_>,
+        b: &Keys<'_>,
+        of_leader: impl Fn(&Keys<'_>) -> u64,
+        of_member: impl Fn(&MemberWeight) -> u64,
+    ) -> Ordering {
+        let by_leader = of_leader(b).cmp(&of_leader(a));
+        let member = |idx: usize| {
+            let weight = |it: &Keys<'_>| it.members.get(idx).map(&of_member);
+            weight(b).cmp(&weight(a))
+        };
+        let rest = |decided: Option<usize>| {
+            let others = (0..a.members.len()).filter(move |it| Some(*it) != decided);
+            first_difference(others.map(member))
+        };
+        match self.sort_idx.and_then(|it| it.checked_sub(1)) {
+            Some(idx) if idx < a.members.len() => member(idx).then_with(|| rest(Some(idx))),
+            _ => by_leader.then_with(|| rest(None)),
+        }
+    }
+
     /// Of the rows of one thread, the one with the longer chains is the caller.
-    fn by_depth(&self, a: &Keys, b: &Keys) -> Ordering {
+    fn by_depth(&self, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
         match self.by_depth {
             Some(_) if a.thread != b.thread => Ordering::Equal,
             Some(Order::Caller) => b.depth.cmp(&a.depth),

@@ -4,7 +4,9 @@ use super::Column;
 use super::Error;
 use super::Filter;
 use super::Labels;
+use super::Paths;
 use super::column::push_all;
+use crate::replay::resolved::EventIdx;
 use crate::replay::resolved::Keep;
 use crate::replay::resolved::Resolved;
 
@@ -34,6 +36,10 @@ pub struct Request {
     pub percent_limit: f32,
     /// The most frames of a call chain that are looked at.
     pub max_stack: usize,
+    /// Which events share a table.
+    pub grouping: Grouping,
+    /// The event of a group by which its rows are sorted first, by its place there.
+    pub group_sort_idx: Option<usize>,
 }
 
 impl Default for Request {
@@ -49,8 +55,22 @@ impl Default for Request {
             percentage: Percentage::Absolute,
             percent_limit: 0.0,
             max_stack: MAX_STACK,
+            grouping: Grouping::default(),
+            group_sort_idx: None,
         }
     }
+}
+
+/// Which events share a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// None.
+    Never,
+    /// Those that were recorded as a group.
+    #[default]
+    AsRecorded,
+    /// All, unless some were recorded as a group.
+    Always,
 }
 
 /// What rows are told apart by.
@@ -102,12 +122,57 @@ pub struct GraphSettings {
     pub order: Option<Order>,
     /// What is written on a branch.
     pub value: GraphValue,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// What makes two frames one.
+    pub key: FrameKey,
+    /// How files of source are shown.
+    pub paths: Paths,
 }
 
 impl Default for GraphSettings {
     fn default() -> Self {
-        Self { min_percent: 0.5, limit: 0, order: None, value: GraphValue::Percent }
+        Self {
+            min_percent: 0.5,
+            limit: 0,
+            order: None,
+            value: GraphValue::Percent,
+            shape: Shape::Graph,
+            key: FrameKey::Function,
+            paths: Paths::Names,
+        }
     }
+}
+
+/// How call graphs are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A tree, whose shares are of all samples.
+    Graph,
+    /// A tree, whose shares are of the branch before.
+    Fractal,
+    /// A list of chains, each with its frames below it.
+    Flat,
+    /// A list of chains, each in one line.
+    Folded,
+}
+
+impl Shape {
+    /// Whether whole chains are listed.
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::Flat | Self::Folded)
+    }
+}
+
+/// What makes two frames of call chains one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKey {
+    /// The function.
+    Function,
+    /// The address.
+    Address,
+    /// The line of source.
+    Line,
 }
 
 /// Which end of a call chain is the root of a graph.
@@ -133,7 +198,11 @@ pub enum GraphValue {
 impl Request {
     /// Whether a column is about lines of source.
     pub fn needs_lines(&self) -> bool {
-        self.columns().any(|it| matches!(it, Column::Source(_)))
+        let graph = match self.graph {
+            GraphRequest::IfRecorded(it) | GraphRequest::Always(it) => it.key,
+            GraphRequest::No => FrameKey::Function,
+        };
+        graph != FrameKey::Function || self.columns().any(|it| matches!(it, Column::Source(_)))
     }
 
     /// Whether a column is about BPF programs.
@@ -188,6 +257,10 @@ pub struct Plan {
     pub percent_limit: f32,
     /// Which end of a chain is the root.
     pub chain_order: Order,
+    /// Which events share a table.
+    pub grouping: Grouping,
+    /// The event of a group by which its rows are sorted first, by its place there.
+    pub group_sort_idx: Option<usize>,
     /// The most frames of a call chain that are looked at.
     pub max_stack: usize,
     /// The keys of metadata that columns show.
@@ -205,6 +278,12 @@ pub struct Graph {
     pub limit: usize,
     /// What is written on a branch.
     pub value: GraphValue,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// What makes two frames one.
+    pub key: FrameKey,
+    /// How files of source are shown.
+    pub paths: Paths,
 }
 
 impl Plan {
@@ -241,15 +320,40 @@ impl Plan {
                 min_percent: it.min_percent,
                 limit: it.limit,
                 value: it.value,
+                shape: it.shape,
+                key: it.key,
+                paths: it.paths,
             }),
             chain_order: settings.and_then(|it| it.order).unwrap_or(default_order),
             filter,
             percentage,
             percent_limit,
             max_stack,
+            grouping: request.grouping,
+            group_sort_idx: request.group_sort_idx,
             meta_keys: request.meta_keys.clone(),
             labels: Labels::default(),
         })
+    }
+
+    /// The events that share a table, the leader first, for each table.
+    pub(super) fn tables(&self, resolved: &Resolved) -> Vec<Vec<EventIdx>> {
+        let all: Vec<_> = (0..).map(EventIdx).take(resolved.events.len()).collect();
+        let groups = &resolved.event_groups;
+        match self.grouping {
+            Grouping::Never => all.into_iter().map(|it| vec![it]).collect(),
+            Grouping::Always if groups.is_empty() => vec![all],
+            Grouping::Always | Grouping::AsRecorded => {
+                let is_led = |it: &EventIdx| {
+                    groups.iter().any(|group| group.events.iter().skip(1).any(|led| led == it))
+                };
+                let table = |leader: EventIdx| {
+                    let group = groups.iter().find(|it| it.events.first() == Some(&leader));
+                    group.map_or(vec![leader], |it| it.events.clone())
+                };
+                all.into_iter().filter(|it| !is_led(it)).map(table).collect()
+            }
+        }
     }
 
     /// Whether `column` stands in the report's rows.

@@ -5,12 +5,16 @@ use rustc_hash::FxHashMap;
 
 use super::Accumulate;
 use super::Column;
+use super::MemberWeight;
+use super::Plan;
 use super::Role;
 use super::Row;
 use super::Scope;
+use crate::replay::resolved::CommId;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Level;
 use crate::replay::resolved::LocationId;
+use crate::units::Tid;
 
 /// Groups that a worker takes at once, so that small recordings stay on one core.
 const MIN_CHUNK: usize = 2048;
@@ -51,8 +55,8 @@ pub(super) struct Weight {
 }
 
 /// Counts the rows that `groups` (indices, in order of first occurrence) fall on.
-pub(super) fn count(scope: &Scope<'_>, groups: &[u32]) -> Counted {
-    let bases = bases(scope, groups);
+pub(super) fn count(scope: &Scope<'_>, groups: &[u32], bases: &mut Bases) -> Counted {
+    let bases = bases.of(scope, groups);
     let chunk = chunk_len(groups.len());
     let parts: Vec<_> = groups
         .par_chunks(chunk)
@@ -82,6 +86,28 @@ pub(super) fn chunk_len(n_groups: usize) -> usize {
 }
 
 impl Counted {
+    /// Takes in the rows of another event of the group, which weigh nothing here; returns what fell on
+    /// each row of that event.
+    pub(super) fn join(&mut self, other: Self, plan: &Plan) -> Vec<MemberWeight> {
+        let mut ids: FxHashMap<_, _> =
+            self.rows.iter().map(|(key, _)| *key).zip(0_usize..).collect();
+        let mut weights = vec![MemberWeight::default(); self.rows.len()];
+        for (key, weight) in other.rows {
+            let id = *ids.entry(key).or_insert(self.rows.len());
+            if id == self.rows.len() {
+                let Weight { first, frame, .. } = weight;
+                self.rows.push((key, Weight::nothing(first, frame)));
+                weights.push(MemberWeight::default());
+            }
+            weights[id] = MemberWeight {
+                period: weight.period,
+                children_period: weight.graph_period(plan.accumulate),
+                n_samples: weight.n_samples,
+            };
+        }
+        weights
+    }
+
     /// The base of the keys of the rows that the group at `position` of the event's groups is on.
     pub(super) fn base(&self, position: usize) -> u32 {
         self.bases[position]
@@ -132,6 +158,18 @@ impl Weight {
         match accumulate {
             Accumulate::Callers => self.children_period,
             Accumulate::Nothing => self.period,
+        }
+    }
+
+    fn nothing(first: u32, frame: Option<u32>) -> Self {
+        Self {
+            period: 0,
+            children_period: 0,
+            n_samples: 0,
+            first,
+            frame,
+            n_chains: 0,
+            max_depth: 0,
         }
     }
 
@@ -206,26 +244,41 @@ impl Part {
     }
 }
 
-/// For each of `groups` a number that groups share whose rows differ in nothing but the site.
+/// Who samples are of, as far as rows differ in it, each with a number.
 ///
 /// Samples that the filter shows and those that it does not never share a row.
-fn bases(scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
-    let Scope { resolved, plan, sieve, .. } = scope;
-    let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
-    let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
-    let mut ids = FxHashMap::default();
-    let base = |&idx: &u32| {
-        let group = &resolved.groups[idx as usize];
-        let key = (
-            by_comm.then_some(group.comm),
-            by_thread.then_some(group.tid),
-            group.cpu.filter(|_| by_cpu),
-            sieve.shows(group),
-        );
-        let next = u32::try_from(ids.len()).expect("a base at most for a group");
-        *ids.entry(key).or_insert(next)
-    };
-    groups.iter().map(base).collect()
+#[derive(Debug, Default)]
+pub(super) struct Bases(FxHashMap<Base, u32>);
+
+/// Who a sample is of: what rows do not differ in is `None`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Base {
+    comm: Option<CommId>,
+    tid: Option<Tid>,
+    cpu: Option<u32>,
+    is_shown: bool,
+}
+
+impl Bases {
+    /// For each of `groups` a number that groups share whose rows differ in nothing but the site.
+    fn of(&mut self, scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
+        let Self(ids) = self;
+        let Scope { resolved, plan, sieve, .. } = scope;
+        let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
+        let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
+        let base = |&idx: &u32| {
+            let group = &resolved.groups[idx as usize];
+            let key = Base {
+                comm: by_comm.then_some(group.comm),
+                tid: by_thread.then_some(group.tid),
+                cpu: group.cpu.filter(|_| by_cpu),
+                is_shown: sieve.shows(group),
+            };
+            let next = u32::try_from(ids.len()).expect("a base at most for a group");
+            *ids.entry(key).or_insert(next)
+        };
+        groups.iter().map(base).collect()
+    }
 }
 
 /// The rows with everything that their first sample says of them.
@@ -258,6 +311,7 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
             location: id,
             role,
             is_shown: sieve.shows(group),
+            members: Box::default(),
             tree: None,
         }
     };

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::Accumulate;
 use super::Graph;
 use super::Scope;
+use super::Shape;
 use super::Totals;
 use super::chain::Chain;
 use super::chain::Chains;
@@ -29,6 +30,7 @@ pub struct CallTree {
     nodes: Vec<Node>,
     frames: Vec<LocationId>,
     n_roots: u32,
+    n_samples: u64,
 }
 
 /// A run of frames that all chains through the first of them go through.
@@ -38,11 +40,20 @@ pub struct Node {
     pub period: u64,
     /// The number of these samples.
     pub n_samples: u64,
+    /// The part of the period that is that of its children.
+    pub children_period: u64,
+    /// Their samples.
+    pub n_children_samples: u64,
     frames: Range<u32>,
     children: Range<u32>,
 }
 
 impl CallTree {
+    /// The samples of all chains, those that are too light to be shown included.
+    pub fn n_samples(&self) -> u64 {
+        self.n_samples
+    }
+
     /// The nodes at the root, the heaviest first.
     pub fn roots(&self) -> &[Node] {
         &self.nodes[..self.n_roots as usize]
@@ -51,6 +62,41 @@ impl CallTree {
     /// The nodes under `node`, the heaviest first.
     pub fn children(&self, node: &Node) -> &[Node] {
         &self.nodes[node.children.start as usize..node.children.end as usize]
+    }
+
+    /// A root for each whole chain that weighs at least `min_period`, the heaviest first.
+    fn listed(&self, min_period: u64) -> Self {
+        let mut chains = Vec::new();
+        // Chains that begin with others come before them.
+        let mut work: Vec<_> =
+            self.roots().iter().rev().map(|it| (it, Vec::new(), false)).collect();
+        while let Some((node, mut frames, is_done)) = work.pop() {
+            if !is_done {
+                frames.extend_from_slice(self.frames(node));
+                let below = self.children(node).iter().rev();
+                let below: Vec<_> = below.map(|it| (it, frames.clone(), false)).collect();
+                work.push((node, frames, true));
+                work.extend(below);
+                continue;
+            }
+            let own = node.period.wrapping_sub(node.children_period);
+            if own != 0 && own >= min_period {
+                chains.push((node, own, frames));
+            }
+        }
+        chains.sort_by_key(|(_, own, _)| Reverse(*own));
+        let (n_roots, n_samples) = (index(chains.len()), self.n_samples);
+        let mut listed = Self { n_roots, n_samples, ..Self::default() };
+        for (node, _, frames) in chains {
+            let start = index(listed.frames.len());
+            listed.frames.extend(frames);
+            listed.nodes.push(Node {
+                frames: start..index(listed.frames.len()),
+                children: 0..0,
+                ..node.clone()
+            });
+        }
+        listed
     }
 
     /// The frames of `node`, that nearest to the root first.
@@ -84,14 +130,15 @@ pub(super) fn grow(
 ) -> Vec<(usize, CallTree)> {
     let Scope { resolved, plan, chains, .. } = scope;
     let Some(graph) = plan.graph else { return Vec::new() };
-    let min_period = min_period(&graph, totals.base(plan.percentage));
+    let threshold = Threshold::new(&graph, totals.base(plan.percentage));
+    let min_row_period = threshold.of_row();
     let weight = |row: usize| {
         let (_, weight) = &counted.rows[row];
         (weight.n_chains, weight.graph_period(plan.accumulate))
     };
     let rows = (0..wanted.len()).filter(|&it| {
         let (n_chains, period) = weight(it);
-        wanted[it] && n_chains != 0 && period >= min_period
+        wanted[it] && n_chains != 0 && period >= min_row_period
     });
     let mut batches = vec![(Vec::new(), 0)];
     for row in rows {
@@ -119,7 +166,10 @@ pub(super) fn grow(
                     n_samples: group.n_samples,
                 }
             });
-            let tree = tree(strands.collect(), min_period, chains);
+            let mut tree = tree(strands.collect(), threshold, chains);
+            if graph.shape.is_list() {
+                tree = tree.listed(min_period(&graph, totals.base(plan.percentage)));
+            }
             (!tree.nodes.is_empty()).then_some((row, tree))
         });
         trees.par_extend(grown);
@@ -128,6 +178,49 @@ pub(super) fn grow(
 }
 
 /// The smallest period of a branch that is shown.
+#[derive(Clone, Copy, Debug)]
+enum Threshold {
+    /// This, wherever it is.
+    Period(u64),
+    /// This part of what all branches at its place weigh.
+    Part(f64),
+    /// Nothing is too light, until whole chains are chosen.
+    Chain,
+}
+
+impl Threshold {
+    fn new(graph: &Graph, base: u64) -> Self {
+        match graph.shape {
+            Shape::Graph => Self::Period(min_period(graph, base)),
+            Shape::Fractal => Self::Part(graph.min_percent / 100.0),
+            Shape::Flat | Shape::Folded => Self::Chain,
+        }
+    }
+
+    /// The smallest period of a row that has a graph.
+    fn of_row(self) -> u64 {
+        match self {
+            Self::Period(period) => period,
+            Self::Part(_) | Self::Chain => 0,
+        }
+    }
+
+    /// The smallest period of one of several branches that weigh `sum`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "perf cuts it off likewise"
+    )]
+    fn of_branch(self, sum: u64) -> u64 {
+        match self {
+            Self::Period(period) => period,
+            Self::Part(part) => (sum as f64 * part).ceil() as u64,
+            Self::Chain => 0,
+        }
+    }
+}
+
+/// The smallest period of what `graph` shows, of `base`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -190,10 +283,11 @@ fn bundles(
 }
 
 /// The graph of `strands`, without branches lighter than `min_period`.
-fn tree(strands: Vec<Strand<'_>>, min_period: u64, chains: &Chains) -> CallTree {
+fn tree(strands: Vec<Strand<'_>>, threshold: Threshold, chains: &Chains) -> CallTree {
     let mut tree = CallTree::default();
-    let roots = branch(&strands, 0, min_period, chains);
+    let (roots, (_, n_samples)) = branch(&strands, 0, threshold, chains);
     drop(strands);
+    tree.n_samples = n_samples;
     let mut work = Vec::new();
     tree.n_roots = plant(&mut tree, roots, 0, &mut work).end;
     while let Some((node, strands, mut depth)) = work.pop() {
@@ -203,12 +297,13 @@ fn tree(strands: Vec<Strand<'_>>, min_period: u64, chains: &Chains) -> CallTree 
             depth += 1;
         }
         let frames = index(first_frame)..index(tree.frames.len());
-        let branches = branch(&strands, depth, min_period, chains);
+        let (branches, sum) = branch(&strands, depth, threshold, chains);
         drop(strands);
         let children = plant(&mut tree, branches, depth, &mut work);
         let node = &mut tree.nodes[node];
         node.frames = frames;
         node.children = children;
+        (node.children_period, node.n_children_samples) = sum;
     }
     tree
 }
@@ -229,13 +324,14 @@ struct Branch<'a> {
     strands: Vec<Strand<'a>>,
 }
 
-/// The branches of `strands` at `depth`, the heaviest first, without those that are too light.
+/// The branches of `strands` at `depth`, the heaviest first, without those that are too light; and
+/// what all of them weigh, in period and samples.
 fn branch<'a>(
     strands: &[Strand<'a>],
     depth: usize,
-    min_period: u64,
+    threshold: Threshold,
     chains: &Chains,
-) -> Vec<Branch<'a>> {
+) -> (Vec<Branch<'a>>, (u64, u64)) {
     let mut ids = FxHashMap::default();
     let mut branches: Vec<Branch<'a>> = Vec::new();
     for strand in strands {
@@ -255,9 +351,17 @@ fn branch<'a>(
             }),
         }
     }
+    let sum = branches.iter().fold((0_u64, 0), |(period, n_samples), it| {
+        (period.wrapping_add(it.period), n_samples + it.n_samples)
+    });
+    let min_period = threshold.of_branch(sum.0);
     branches.retain(|it| it.period >= min_period);
     let by = chains.order_by(branches.iter().map(|it| it.frame));
-    branches.sort_by_key(|it| (Reverse(it.period), chains.place(it.frame, by)));
+    if matches!(threshold, Threshold::Chain) {
+        branches.sort_by_key(|it| chains.place(it.frame, by));
+    } else {
+        branches.sort_by_key(|it| (Reverse(it.period), chains.place(it.frame, by)));
+    }
     let ids: FxHashMap<_, _> = branches.iter().map(|it| it.frame).zip(0_usize..).collect();
     for strand in strands {
         let Some(location) = strand.get(depth) else { continue };
@@ -265,7 +369,7 @@ fn branch<'a>(
             branches[id].strands.push(*strand);
         }
     }
-    branches
+    (branches, sum)
 }
 
 /// Adds a node for each of `branches`, and the work of growing it.

@@ -16,6 +16,9 @@ use crate::perfdata::RecordWalk;
 use crate::perfdata::Section;
 use crate::perfdata::U64s;
 use crate::perfdata::UserState;
+use crate::perfdata::feature::Feature;
+use crate::perfdata::feature::FeatureId;
+use crate::perfdata::feature::GroupDesc;
 use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
@@ -32,6 +35,7 @@ use super::Recording;
 use super::Resolver;
 use super::Unwinding;
 use super::resolved::CommId;
+use super::resolved::EventGroup;
 use super::resolved::EventIdx;
 use super::resolved::EventInfo;
 use super::resolved::Group;
@@ -428,6 +432,7 @@ fn merge(
             n_lost,
         })
         .collect();
+    resolved.event_groups = event_groups(recording);
     let mut comms = Comms::new(&index.comms);
     resolved.groups = groups
         .into_iter()
@@ -447,6 +452,28 @@ fn merge(
         .collect();
     resolved.comms = comms.names;
     resolved
+}
+
+/// The groups of two events and more that `recording` tells of; events follow their leader.
+fn event_groups(recording: &Recording) -> Vec<EventGroup> {
+    let Some(Feature::Groups(described)) = recording.feature(FeatureId::GROUP_DESC) else {
+        return Vec::new();
+    };
+    let mut groups = Vec::new();
+    let mut next = 0;
+    for GroupDesc { name, leader_idx, n_members } in described {
+        let end = u64::from(*leader_idx) + u64::from(*n_members);
+        if *leader_idx < next || end > recording.events.len() as u64 || *n_members < 2 {
+            continue;
+        }
+        next = leader_idx + n_members;
+        let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+        groups.push(EventGroup {
+            name: Some(name).filter(|it| it != GroupDesc::ANONYMOUS),
+            events: (*leader_idx..next).map(EventIdx).collect(),
+        });
+    }
+    groups
 }
 
 /// The command names, those that nothing told included.

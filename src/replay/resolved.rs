@@ -38,6 +38,8 @@ pub struct StackId(pub u32);
 pub struct Resolved {
     /// The recorded events, in the order of the file.
     pub events: Vec<EventInfo>,
+    /// The groups in which events were recorded; they share no event.
+    pub event_groups: Vec<EventGroup>,
     /// One entry for each distinct combination, in order of first occurrence.
     pub groups: Vec<Group>,
     /// Distinct addresses, named.
@@ -75,6 +77,15 @@ pub struct EventInfo {
     pub has_callchain: bool,
     /// Samples that the kernel says it lost (`PERF_RECORD_LOST_SAMPLES`).
     pub n_lost: u64,
+}
+
+/// Events that were counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventGroup {
+    /// Its name; `None` where it has none.
+    pub name: Option<String>,
+    /// Its events, the leader first.
+    pub events: Vec<EventIdx>,
 }
 
 /// One distinct combination of the kept dimensions, and what fell on it.

@@ -12,11 +12,14 @@ use rayon::prelude::*;
 
 use crate::profile::Column;
 use crate::profile::Filter;
+use crate::profile::Grouping;
 use crate::profile::Histogram;
 use crate::profile::Percentage;
 use crate::profile::Plan;
 use crate::profile::Row;
 use crate::render::escape::escape;
+use crate::replay::resolved::EventGroup;
+use crate::replay::resolved::EventIdx;
 use crate::replay::resolved::Resolved;
 
 use table::Table;
@@ -67,7 +70,7 @@ pub fn write(
         let header = "use --header/--header-only options";
         writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
     }
-    if histograms.iter().all(|it| it.totals.n_samples == 0) {
+    if histograms.iter().all(|it| it.n_samples() == 0) {
         return Ok(());
     }
     if style.comments != Comments::No {
@@ -75,19 +78,32 @@ pub fn write(
     }
     for histogram in histograms {
         let totals = &histogram.totals;
-        if totals.n_samples == 0 {
+        if histogram.n_samples() == 0 {
             continue;
         }
         let table = Table::new(resolved, plan, histogram, style);
         if style.comments != Comments::No {
-            let (n_samples, period) = match plan.percentage {
-                Percentage::Absolute => (totals.n_samples, totals.period),
-                Percentage::Relative => (totals.n_shown_samples, totals.shown_period),
-            };
+            let sums = [totals].into_iter().chain(histogram.members.iter().map(|(_, it)| it));
+            let (n_samples, period) = sums.fold((0, 0_u64), |(n_samples, period), it| {
+                let (more_samples, more) = match plan.percentage {
+                    Percentage::Absolute => (it.n_samples, it.period),
+                    Percentage::Relative => (it.n_shown_samples, it.shown_period),
+                };
+                (n_samples + more_samples, period.wrapping_add(more))
+            });
             let (n_samples, unit) = scaled(n_samples);
-            let event = resolved.events.get(histogram.event.0 as usize);
-            let name = event.map_or("", |it| &it.name);
-            writeln!(out, "# Samples: {n_samples}{unit} of event '{}'", escape(name.as_bytes()))?;
+            let name = event_name(resolved, histogram);
+            // perf has the plural wherever an event leads a group, in whatever table it stands.
+            let is_forced = plan.grouping != Grouping::AsRecorded
+                && resolved.event_groups.is_empty()
+                && resolved.events.len() > 1;
+            let leads = is_forced && histogram.event == EventIdx(0)
+                || resolved
+                    .event_groups
+                    .iter()
+                    .any(|it| it.events.first() == Some(&histogram.event));
+            let plural = if leads { "s" } else { "" };
+            writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'")?;
             writeln!(out, "# Event count (approx.): {period}")?;
             writeln!(out, "#")?;
             table.headings(out)?;
@@ -96,13 +112,35 @@ pub fn write(
             if row.is_shown && row.is_heavy(plan, totals) {
                 table.row(row, text);
                 if let (Some(settings), Some(tree)) = (&plan.graph, &row.tree) {
-                    graph::write(text, resolved, plan, *settings, tree, row, totals);
+                    let separator = style.separator.as_deref();
+                    graph::write(text, resolved, plan, *settings, tree, row, (totals, separator));
                 }
             }
         })?;
         writeln!(out, "\n")?;
     }
     Ok(())
+}
+
+/// The name of the event of `histogram`, or those of its group.
+fn event_name(resolved: &Resolved, histogram: &Histogram) -> String {
+    let name = |EventIdx(event): EventIdx| {
+        let event = resolved.events.get(event as usize);
+        escape(event.map_or(&[][..], |it| it.name.as_bytes())).into_owned()
+    };
+    if histogram.members.is_empty() {
+        return name(histogram.event);
+    }
+    let of_members = histogram.members.iter().map(|(event, it)| (*event, it.n_samples));
+    let events = [(histogram.event, histogram.totals.n_samples)].into_iter().chain(of_members);
+    let with_samples = events.filter(|(_, n_samples)| *n_samples != 0);
+    let events: Vec<_> = with_samples.map(|(it, _)| name(it)).collect();
+    let of_group = |it: &&EventGroup| it.events.first() == Some(&histogram.event);
+    let Some(group) = resolved.event_groups.iter().find(of_group) else {
+        return events.join(", ");
+    };
+    let group = group.name.as_ref().map_or("anon group".into(), |it| escape(it.as_bytes()));
+    format!("{group} {{ {} }}", events.join(", "))
 }
 
 /// What stands above the first event.

@@ -11,6 +11,7 @@ use crate::profile::BpfKey;
 use crate::profile::Column;
 use crate::profile::Histogram;
 use crate::profile::Labels;
+use crate::profile::MemberWeight;
 use crate::profile::Plan;
 use crate::profile::Row;
 use crate::profile::SourceKey;
@@ -33,9 +34,17 @@ pub(super) struct Table<'a> {
     columns: Vec<Shown>,
     separator: Option<&'a str>,
     labels: &'a Labels,
+    /// The events of the table that have samples.
+    events: Vec<Event>,
+    children: Children,
+}
+
+/// An event of a table.
+struct Event {
+    /// Its place among the other members of its group; `None` for the leader.
+    member: Option<usize>,
     /// The period that shares are shares of.
     base: u64,
-    children: Children,
 }
 
 /// Whether rows know the weight of what they called.
@@ -62,11 +71,17 @@ impl<'a> Table<'a> {
     ) -> Self {
         let lens = Lens::new(resolved, &histogram.rows);
         let last = plan.columns.last().copied();
+        let all = [(None, &histogram.totals)].into_iter();
+        let members = (0..).map(Some).zip(histogram.members.iter().map(|(_, it)| it));
+        let with_samples = all.chain(members).filter(|(_, it)| it.n_samples != 0);
+        let events: Vec<_> = with_samples
+            .map(|(member, it)| Event { member, base: it.base(plan.percentage) })
+            .collect();
         let shown = |column: Column| {
             let heading = heading(column, plan);
             let len = match column {
-                Column::Children | Column::Overhead => 8,
-                Column::Samples | Column::Period => 12,
+                Column::Children | Column::Overhead => 8 * events.len(),
+                Column::Samples | Column::Period => 12 * events.len(),
                 Column::Comm => lens.comm,
                 Column::Pid | Column::Tid => lens.comm + 8,
                 Column::Cpu => 3,
@@ -94,7 +109,7 @@ impl<'a> Table<'a> {
             columns: columns.collect(),
             separator: style.separator.as_deref(),
             labels: &plan.labels,
-            base: histogram.totals.base(plan.percentage),
+            events,
             children: match plan.accumulate {
                 Accumulate::Callers => Children::Known,
                 Accumulate::Nothing => Children::Unknown,
@@ -146,12 +161,15 @@ impl<'a> Table<'a> {
         let start = text.len();
         match shown.column {
             Column::Children => match self.children {
-                Children::Known => self.share(row.children_period, width, text),
+                Children::Known => {
+                    let of_leader = row.children_period;
+                    self.share(row, of_leader, |it| it.children_period, width, text);
+                }
                 Children::Unknown => push(text, format_args!(" {:>1$}", "N/A", width - 1)),
             },
-            Column::Overhead => self.share(row.period, width, text),
-            Column::Samples => self.number(row.n_samples, width, text),
-            Column::Period => self.number(row.period, width, text),
+            Column::Overhead => self.share(row, row.period, |it| it.period, width, text),
+            Column::Samples => self.number(row, row.n_samples, |it| it.n_samples, width, text),
+            Column::Period => self.number(row, row.period, |it| it.period, width, text),
             Column::Comm => cut(text, &self.comm(row.comm), width),
             Column::Dso => {
                 let dso = row.dso.and_then(|it| self.resolved.dsos.get(it.0 as usize));
@@ -197,19 +215,59 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn share(&self, period: u64, width: usize, text: &mut String) {
-        let share = if self.base == 0 { 0.0 } else { 100.0 * period as f64 / self.base as f64 };
-        let width = if self.separator.is_some() { 1 } else { width - 2 };
-        push(text, format_args!(" {share:width$.2}%"));
+    /// The share of each event.
+    fn share(
+        &self,
+        row: &Row,
+        of_leader: u64,
+        of_member: impl Fn(&MemberWeight) -> u64,
+        width: usize,
+        text: &mut String,
+    ) {
+        let width = self.width_of_one(width, 2);
+        for event in &self.events {
+            let period = event.weight(row, of_leader, &of_member);
+            let share =
+                if event.base == 0 { 0.0 } else { 100.0 * period as f64 / event.base as f64 };
+            push(text, format_args!(" {share:width$.2}%"));
+        }
     }
 
-    fn number(&self, n: u64, width: usize, text: &mut String) {
-        let width = if self.separator.is_some() { 1 } else { width - 1 };
-        push(text, format_args!(" {n:width$}"));
+    /// The number of each event.
+    fn number(
+        &self,
+        row: &Row,
+        of_leader: u64,
+        of_member: impl Fn(&MemberWeight) -> u64,
+        width: usize,
+        text: &mut String,
+    ) {
+        let width = self.width_of_one(width, 1);
+        for event in &self.events {
+            let n = event.weight(row, of_leader, &of_member);
+            push(text, format_args!(" {n:width$}"));
+        }
+    }
+
+    /// The width of one event's number in a column of `width`, less `n_others` of other characters.
+    fn width_of_one(&self, width: usize, n_others: usize) -> usize {
+        match self.separator {
+            Some(_) => 1,
+            None => (width / self.events.len().max(1)).saturating_sub(n_others),
+        }
     }
 
     fn comm(&self, CommId(id): CommId) -> Cow<'a, str> {
         escape(self.resolved.comms.get(id as usize).map_or(&[], Vec::as_slice))
+    }
+}
+
+impl Event {
+    fn weight(&self, row: &Row, of_leader: u64, of_member: impl Fn(&MemberWeight) -> u64) -> u64 {
+        match self.member {
+            None => of_leader,
+            Some(idx) => row.members.get(idx).map_or(0, of_member),
+        }
     }
 }
 

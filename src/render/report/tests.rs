@@ -7,9 +7,11 @@ use crate::profile::GraphRequest;
 use crate::profile::GraphSettings;
 use crate::profile::GraphValue;
 use crate::profile::Request;
+use crate::profile::Shape;
 use crate::profile::Sort;
 use crate::profile::histograms;
 use crate::profile::testing::Samples;
+use crate::replay::resolved::EventInfo;
 
 #[track_caller]
 fn check(samples: &Samples, request: &Request, style: &Style, want: &[&str]) {
@@ -271,4 +273,99 @@ fn large_numbers_of_samples_are_told_in_thousands() {
     assert_eq!(scaled(1001), (1, 'K'));
     assert_eq!(scaled(20_123_456), (20, 'M'));
     assert_eq!(scaled(u64::MAX), (18_446_744_073, 'G'));
+}
+
+#[test]
+fn fractal_shares_are_of_the_branch_before_with_what_is_left_out() {
+    let mut samples = Samples::new();
+    samples.add("sh", 7, &["f", "g", "x"], 6).add("sh", 7, &["f", "g", "y"], 2);
+    samples.add("sh", 7, &["f", "h"], 2);
+    let settings =
+        GraphSettings { shape: Shape::Fractal, min_percent: 30.0, ..GraphSettings::default() };
+    let want = [
+        "   100.00%  sh       app            [.] f",
+        "            |",
+        "            ---f",
+        "               |          ",
+        "               |--80.00%--g",
+        "               |          |          ",
+        "               |          |--75.00%--x",
+        "               |           --25.00%--[...]",
+        "                --20.00%--[...]",
+        "",
+        "",
+        "",
+    ];
+    check(&samples, &graph(settings), &rows_only(), &want);
+}
+
+#[test]
+fn lists_have_a_chain_each_by_what_ends_there() {
+    let mut samples = Samples::new();
+    samples.add("sh", 7, &["f", "g"], 2).add("sh", 7, &["f", "g", "x"], 5).add("sh", 7, &["f"], 3);
+    let settings = GraphSettings { shape: Shape::Folded, ..GraphSettings::default() };
+    let row = "   100.00%  sh       app            [.] f";
+    let want = [row, "50.00% f;g;x", "30.00% f", "20.00% f;g", "", ""];
+    check(&samples, &graph(settings), &rows_only(), &want);
+    let value = GraphValue::Period;
+    let settings = GraphSettings { shape: Shape::Flat, min_percent: 30.0, value, ..settings };
+    let [x, g, f] = ["                x", "                g", "                f"];
+    let want = [row, "           5", f, g, x, "", "           10", f, "", "", ""];
+    check(&samples, &graph(settings), &rows_only(), &want);
+}
+
+#[test]
+fn a_group_has_a_column_for_each_event_with_samples() {
+    let mut samples = Samples::new();
+    let event = samples.resolved.events[0].clone();
+    for name in ["faults", "empty"] {
+        samples.resolved.events.push(EventInfo { name: name.into(), ..event.clone() });
+    }
+    let events = vec![EventIdx(0), EventIdx(1), EventIdx(2)];
+    samples.resolved.event_groups = vec![EventGroup { name: None, events }];
+    samples.add("sh", 7, &["f"], 3).add("sh", 7, &["g"], 1).add("sh", 7, &["g"], 6);
+    samples.add("sh", 7, &["h"], 2);
+    samples.resolved.groups[2].event = EventIdx(1);
+    samples.resolved.groups[3].event = EventIdx(1);
+    let request =
+        Request { sort: by(&[Column::Symbol]).sort, extra: vec![Column::Samples], ..flat() };
+    let style = Style { comments: Comments::AfterHeader, separator: None };
+    let want = [
+        "#",
+        "# Total Lost Samples: 0",
+        "#",
+        "# Samples: 4  of events 'anon group { cycles, faults }'",
+        "# Event count (approx.): 12",
+        "#",
+        "#         Overhead                   Samples  Symbol",
+        "# ................  ........................  ......",
+        "#",
+        "    75.00%   0.00%             1           0  [.] f",
+        "    25.00%  75.00%             1           1  [.] g",
+        "     0.00%  25.00%             0           1  [.] h",
+        "",
+        "",
+    ];
+    check(&samples, &request, &style, &want);
+    let request = Request { group_sort_idx: Some(1), extra: Vec::new(), ..request };
+    let want = [
+        "    25.00%  75.00%  [.] g",
+        "     0.00%  25.00%  [.] h",
+        "    75.00%   0.00%  [.] f",
+        "",
+        "",
+    ];
+    check(&samples, &request, &rows_only(), &want);
+    let request = Request { grouping: Grouping::Never, group_sort_idx: None, ..request };
+    let want = [
+        "    75.00%  [.] f",
+        "    25.00%  [.] g",
+        "",
+        "",
+        "    75.00%  [.] g",
+        "    25.00%  [.] h",
+        "",
+        "",
+    ];
+    check(&samples, &request, &rows_only(), &want);
 }
