@@ -1,13 +1,13 @@
 //! Frames to names: each distinct address once, each module's symbols read once.
 
+mod expansions;
+mod kernel;
+mod modules;
+
 use std::borrow::Cow;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::perfdata::private::KernelFunction;
@@ -17,25 +17,19 @@ use crate::symbols;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
 use crate::symbols::Kallsyms;
-use crate::symbols::Mapper;
 use crate::symbols::ModuleFile;
-use crate::symbols::NativeLine;
 use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
-use crate::symbols::SourceFrame;
 use crate::symbols::Symbols;
 use crate::symbols::demangle;
-use crate::symbols::undeleted;
 use crate::units::Addr;
 use crate::units::BuildId;
-use crate::units::FileOffset;
 use crate::units::Pid;
 
 use super::Frame;
 use super::Index;
 use super::Lacked;
 use super::Lacking;
-use super::Lines;
 use super::Nameless;
 use super::Programs;
 use super::Provenance;
@@ -43,19 +37,15 @@ use super::Unnamed;
 use super::WrittenMap;
 use super::makers::Makers;
 use super::resolved::Dso;
-use super::resolved::DsoId;
 use super::resolved::Level;
-use super::resolved::Location;
-use super::resolved::LocationId;
-use super::resolved::Resolved;
-use super::resolved::SourceLine;
-use super::resolved::Symbol;
-use super::resolved::SymbolId;
 use super::saved::WithSaved;
-use super::spans::Moment;
-use super::timeline::MappedFile;
-use super::timeline::Mapping;
 use super::timeline::Owner;
+
+pub(super) use modules::ModuleKind;
+
+use modules::Module;
+use modules::Table;
+use modules::elf_symbol;
 
 /// Where symbol tables come from; asked at most once for each module, by any thread.
 pub trait Sources: Sync {
@@ -187,46 +177,6 @@ impl std::fmt::Debug for Names<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Names").field("modules", &self.modules.len()).finish_non_exhaustive()
     }
-}
-
-/// Mappings of one file, or of one process's own code.
-#[derive(Debug)]
-struct Module {
-    kind: ModuleKind,
-    dso: Dso,
-    /// The same without what the kernel added to the path since the file was deleted, which makes it
-    /// no other module.
-    undeleted_dso: Option<Dso>,
-    table: OnceLock<Table>,
-    /// Why there is none.
-    error: OnceLock<symbols::Error>,
-    /// Why there is none of code that a process made.
-    unnamed: OnceLock<Unnamed>,
-}
-
-/// What a module is, as far as that decides where its symbols and code come from.
-#[derive(Clone, Debug)]
-pub(super) enum ModuleKind {
-    Kernel,
-    KernelModule(String),
-    Elf(ModuleFile),
-    Vdso {
-        width: Width,
-        build_id: Option<BuildId>,
-    },
-    Jit {
-        pid: Pid,
-        generation: u32,
-    },
-    /// Memory that never has symbols.
-    Plain,
-}
-
-#[derive(Debug)]
-enum Table {
-    Elf(ElfModule),
-    PerfMap(PerfMap),
-    None,
 }
 
 /// What an address is called.
@@ -466,76 +416,6 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn symbol_of_kernel(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
-        let symbol =
-            self.symbol_at_hand(ip, module).or_else(|| self.recorded_symbol(ip, module))?;
-        Some(SymbolName { is_mangled: self.demangling.kernel, ..symbol })
-    }
-
-    /// The name that the recording itself gives a function of its kernel.
-    fn recorded_symbol(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
-        let idx = self.recorded.partition_point(|it| it.addr <= ip.0).checked_sub(1)?;
-        let KernelFunction { addr, len, name, module: own } = *self.recorded.get(idx)?;
-        let offset = ip.0.wrapping_sub(*addr);
-        (offset < *len && own.as_deref() == module).then(|| SymbolName {
-            raw: name,
-            is_mangled: false,
-            start: Addr(*addr),
-            end: Addr(addr.saturating_add(*len)),
-            offset,
-        })
-    }
-
-    fn symbol_at_hand(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
-        let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref()?;
-        let at = Addr(ip.0.wrapping_sub(*delta));
-        let kallsyms = &kernel.kallsyms;
-        let idx = kallsyms.find(at)?;
-        // Modules are loaded at places of their own: those of another boot do not lie as far away as
-        // the kernel does.
-        if kallsyms.module(idx) != module || module.is_some() && *delta != 0 {
-            return None;
-        }
-        let symbol = kallsyms.symbol(idx)?;
-        Some(SymbolName {
-            raw: symbol.name,
-            is_mangled: false,
-            start: Addr(symbol.start.0.wrapping_add(*delta)),
-            end: Addr(symbol.end.0.wrapping_add(*delta)),
-            offset: at - symbol.start,
-        })
-    }
-
-    /// The kernel at hand, if it is the one that was recorded, and how far away the recorded one
-    /// ran: a kernel with the same build id may have been loaded elsewhere (KASLR).
-    fn find_kernel(&self) -> Option<(LocalKernel, u64)> {
-        let (start, file) = self.index.kernel?;
-        let file = &self.index.files[file.0 as usize];
-        let kernel = self.sources.kernel()?;
-        let reference = file.path.strip_prefix(b"[kernel.kallsyms]".as_slice())?;
-        let reference = std::str::from_utf8(reference).ok().filter(|it| !it.is_empty());
-        let local = kernel.kallsyms.addr_of(reference.unwrap_or("_text"))?;
-        let is_same = match (self.index.kernel_build_id(), kernel.build_id) {
-            _ if kernel.is_chosen => true,
-            (Some(recorded), Some(local)) => recorded == local,
-            // Without an id the place decides, since the kernel is loaded at random; where it is not,
-            // all kernels are at the same place, and the release tells them apart.
-            _ => {
-                let own = kernel.release.as_ref().map(String::as_bytes);
-                start == local
-                    && self.index.release.as_ref().is_none_or(|it| own == Some(it.as_slice()))
-            }
-        };
-        is_same.then(|| (kernel, start - local))
-    }
-
-    /// What lies at the address `addr` of the kernel at `moment`.
-    pub fn kernel_symbol(&self, addr: Addr, moment: Moment) -> Option<SymbolName<'_>> {
-        let owner = self.index.timeline.kernel(addr.0, moment);
-        let frame = Frame { ip: addr, owner, level: Level::Kernel, is_return_address: false };
-        self.name(&frame).symbol
-    }
-
     /// What lies at the link-time address `addr` of the file that the mapping with this number maps.
     pub fn symbol_in(&self, mapping: u32, addr: Addr) -> Option<SymbolName<'_>> {
         let module = &self.modules[self.module_of(mapping) as usize];
@@ -603,275 +483,6 @@ impl<'a> Names<'a> {
     pub(super) fn sources(&self) -> &dyn Sources {
         &self.sources
     }
-
-    /// All modules, numbered in the order in which a recording tells of them, and perf with it: the
-    /// kernel's, BPF's, those of processes. Numbers taken in the order of samples would differ from
-    /// run to run.
-    fn dsos(&self) -> Dsos<'_> {
-        let is_kernel =
-            |it: &&Module| matches!(it.kind, ModuleKind::Kernel | ModuleKind::KernelModule(_));
-        let (kernel, others): (Vec<_>, Vec<_>) = self.modules.iter().partition(is_kernel);
-        let kernel = kernel.into_iter().map(|it| (&it.dso, &it.dso));
-        let mut dsos = Dsos::default();
-        let ksymbols = (0..self.ksymbol_dsos.len()).map(|it| self.ksymbol_dso(it));
-        let ksymbols = ksymbols.map(|it| (it, it));
-        let others = others.into_iter();
-        let others = others.map(|it| (&it.dso, it.undeleted_dso.as_ref().unwrap_or(&it.dso)));
-        for (dso, shown) in kernel.chain(ksymbols).chain(others) {
-            let id = dsos.id(shown);
-            dsos.by_place.insert(std::ptr::from_ref(dso), id);
-        }
-        dsos
-    }
-
-    /// Names `frames`, which become the first locations of `resolved` in the same order; what was
-    /// inlined where one is, as far as `lines` has it, becomes more of them.
-    pub(super) fn name_all(
-        &self,
-        frames: &[Frame],
-        lines: Option<&Lines<'_>>,
-        resolved: &mut Resolved,
-    ) -> Expansions {
-        let names: Vec<Name<'_>> =
-            frames.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
-        let sources: Vec<Vec<SourceFrame<'_>>> = match lines {
-            Some(lines) => {
-                let named = frames.par_iter().zip(&names).with_min_len(64);
-                named.map(|(frame, name)| lines.of(frame, name.symbol.as_ref())).collect()
-            }
-            None => Vec::new(),
-        };
-        let mut dsos = self.dsos();
-        let mut symbols = SymbolIds::default();
-        let mut source_files = SourceFiles::default();
-        let mut expansions = Expansions::new(frames.len());
-        let mut inlined = Vec::new();
-        for (idx, (frame, name)) in frames.iter().zip(&names).enumerate() {
-            let dso = name.dso.map(|dso| dsos.id(dso));
-            let symbol = dso.zip(name.symbol);
-            let Frame { ip, owner, level, .. } = *frame;
-            let found = sources.get(idx).map_or(&[][..], Vec::as_slice);
-            let of_code = found.last();
-            let location = Location {
-                ip,
-                addr: name.addr,
-                owner,
-                dso,
-                symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),
-                symbol_offset: symbol.map_or(0, |(_, it)| it.offset),
-                level,
-                line: of_code.and_then(|it| Some(source_files.line(it.line?))),
-                running_line: found.first().and_then(|it| Some(source_files.line(it.line?))),
-            };
-            resolved.locations.push(location);
-            if let (Some((dso, symbol)), [callees @ .., _]) = (symbol, found) {
-                for callee in callees {
-                    let raw = callee.function.unwrap_or("??");
-                    let symbol = symbols.id(dso, symbol.inlined(raw), Code::Inlined);
-                    let line = callee.line.map(|it| source_files.line(it));
-                    inlined.push(Location { symbol: Some(symbol), line, ..location });
-                    expansions.add(frames.len() + inlined.len() - 1);
-                }
-            }
-            expansions.end();
-        }
-        resolved.locations.append(&mut inlined);
-        resolved.symbols = symbols
-            .found
-            .par_iter()
-            .with_min_len(64)
-            .map(|&(dso, symbol, code)| Symbol {
-                name: symbol.shown().into_owned(),
-                dso,
-                start: symbol.start,
-                end: symbol.end,
-                is_inlined: code == Code::Inlined,
-            })
-            .collect();
-        resolved.source_files = source_files.found;
-        resolved.dsos = dsos.found;
-        expansions
-    }
-}
-
-/// The locations that stand for what was inlined where a frame is, the innermost first, by frame.
-#[derive(Debug)]
-pub(super) struct Expansions {
-    ends: Vec<usize>,
-    ids: Vec<LocationId>,
-}
-
-impl Expansions {
-    fn new(n_frames: usize) -> Self {
-        Self { ends: Vec::with_capacity(n_frames), ids: Vec::new() }
-    }
-
-    fn add(&mut self, location: usize) {
-        self.ids.push(LocationId(narrow(location)));
-    }
-
-    fn end(&mut self) {
-        self.ends.push(self.ids.len());
-    }
-
-    /// The locations of the frame with this number, that of the code itself last.
-    pub(super) fn of(&self, frame: u32) -> impl Iterator<Item = LocationId> + '_ {
-        let idx = frame as usize;
-        let start = idx.checked_sub(1).map_or(0, |it| self.ends[it]);
-        self.ids[start..self.ends[idx]].iter().copied().chain([LocationId(frame)])
-    }
-}
-
-/// Whose code a symbol has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Code {
-    /// Its own.
-    Own,
-    /// That of the function into which it was inlined.
-    Inlined,
-}
-
-/// Distinct symbols: by name and place, since two of one name are two.
-#[derive(Default)]
-struct SymbolIds<'n> {
-    found: Vec<(DsoId, SymbolName<'n>, Code)>,
-    ids: FxHashMap<(DsoId, &'n str, Addr, Code), SymbolId>,
-}
-
-impl<'n> SymbolIds<'n> {
-    fn id(&mut self, dso: DsoId, symbol: SymbolName<'n>, code: Code) -> SymbolId {
-        *self.ids.entry((dso, symbol.raw, symbol.start, code)).or_insert_with(|| {
-            self.found.push((dso, symbol, code));
-            SymbolId(narrow(self.found.len() - 1))
-        })
-    }
-}
-
-/// Distinct files of source.
-#[derive(Default)]
-struct SourceFiles<'n> {
-    found: Vec<String>,
-    ids: FxHashMap<&'n str, u32>,
-}
-
-impl<'n> SourceFiles<'n> {
-    /// A line of one of them.
-    fn line(&mut self, line: NativeLine<'n>) -> SourceLine {
-        let file = *self.ids.entry(line.file).or_insert_with(|| {
-            self.found.push(line.file.to_owned());
-            narrow(self.found.len() - 1)
-        });
-        SourceLine { file, line: line.line }
-    }
-}
-
-/// Distinct modules as they are shown: by name, since names are what a reader sees.
-#[derive(Default)]
-struct Dsos<'n> {
-    found: Vec<Dso>,
-    by_place: FxHashMap<*const Dso, DsoId>,
-    by_name: FxHashMap<&'n str, DsoId>,
-}
-
-impl<'n> Dsos<'n> {
-    fn id(&mut self, dso: &'n Dso) -> DsoId {
-        if let Some(id) = self.by_place.get(&std::ptr::from_ref(dso)) {
-            return *id;
-        }
-        let id = *self.by_name.entry(&dso.long_name).or_insert_with(|| {
-            self.found.push(dso.clone());
-            DsoId(narrow(self.found.len() - 1))
-        });
-        self.by_place.insert(std::ptr::from_ref(dso), id);
-        id
-    }
-}
-
-impl Module {
-    fn new(
-        file: &MappedFile,
-        mapping: &Mapping,
-        recorded: Option<BuildId>,
-        mappers: &[Mapper],
-        sources: &dyn Sources,
-    ) -> Self {
-        let mut undeleted_dso = None;
-        let path = text(&file.path);
-        let build_id = file.build_id.or(recorded);
-        let base = path.rsplit('/').next().filter(|it| !it.is_empty()).unwrap_or(&path).to_owned();
-        let dso = |name: &str, short: &str| Dso {
-            short_name: short.to_owned(),
-            long_name: name.to_owned(),
-        };
-        let (kind, dso) = if mapping.is_kernel && path.starts_with("[kernel.kallsyms]") {
-            (ModuleKind::Kernel, dso("[kernel.kallsyms]", "[kernel.kallsyms]"))
-        } else if mapping.is_kernel {
-            let name = module_name(&base);
-            let shown = format!("[{name}]");
-            (ModuleKind::KernelModule(name), dso(&shown, &shown))
-        } else if mapping.jit_pid != Pid(0) {
-            let pid = mapping.jit_pid;
-            let name = format!("/tmp/perf-{pid}.map");
-            let generation = mapping.jit_generation;
-            (ModuleKind::Jit { pid, generation }, dso(&name, &format!("[JIT] tid {pid}")))
-        } else if path == "[vdso]" {
-            (ModuleKind::Vdso { width: Width::Native, build_id }, dso(&path, &path))
-        } else if !mapping.is_executable || path.starts_with('[') || path.starts_with("//") {
-            (ModuleKind::Plain, dso(&path, &base))
-        } else {
-            let shown = dso(&path, &base);
-            let path = PathBuf::from(OsString::from_vec(file.path.clone()));
-            let (inode, mappers) = (file.inode, mappers.to_vec());
-            let file = ModuleFile { path, build_id, inode, mappers };
-            if let Some(path) = undeleted(&file.path)
-                && !sources.is_called_deleted(&file)
-            {
-                let path = path.to_string_lossy();
-                undeleted_dso = Some(dso(&path, path.rsplit('/').next().unwrap_or(&path)));
-            }
-            (ModuleKind::Elf(file), shown)
-        };
-        let (table, error, unnamed) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { kind, dso, undeleted_dso, table, error, unnamed }
-    }
-
-    /// The vDSO of processes of 32 bits on a kernel of 64.
-    fn compat_vdso(index: &Index) -> Self {
-        let name = "[vdso32]";
-        let build_id = index.build_ids.get(name.as_bytes()).copied();
-        Self {
-            kind: ModuleKind::Vdso { width: Width::Compat, build_id },
-            dso: Dso { short_name: name.to_owned(), long_name: name.to_owned() },
-            undeleted_dso: None,
-            table: OnceLock::new(),
-            error: OnceLock::new(),
-            unnamed: OnceLock::new(),
-        }
-    }
-}
-
-impl Table {
-    fn symbol(&self, addr: Addr, demangling: Demangling) -> Option<SymbolName<'_>> {
-        match self {
-            Self::Elf(module) => elf_symbol(module, module.vaddr(FileOffset(addr.0))?, demangling),
-            Self::PerfMap(map) => {
-                Some(SymbolName::of_user(map.symbol(map.find(addr)?)?, addr, demangling))
-            }
-            Self::None => None,
-        }
-    }
-}
-
-/// The symbol at the link-time address `at` of `module`.
-fn elf_symbol(module: &ElfModule, at: Addr, demangling: Demangling) -> Option<SymbolName<'_>> {
-    Some(SymbolName::of_user(module.symbol(module.find(at)?)?, at, demangling))
-}
-
-/// The name of a kernel module by its file: `/lib/modules/.../snd-hda.ko.xz` is `snd_hda`.
-fn module_name(base: &str) -> String {
-    let base = base.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(base);
-    let name = base.split_once(".ko").map_or(base, |(name, _)| name);
-    name.replace('-', "_")
 }
 
 /// A name from a file as text; what is no UTF-8 shows as the replacement character.
@@ -882,184 +493,4 @@ fn text(bytes: &[u8]) -> String {
 /// Modules and symbols are fewer than mappings and samples.
 fn narrow(idx: usize) -> u32 {
     u32::try_from(idx).expect("fewer than 2^32 modules and symbols")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use crate::replay::Anomalies;
-    use crate::replay::programs::Notes;
-    use crate::replay::provenance::WallClock;
-    use crate::replay::timeline::Fact;
-    use crate::replay::timeline::FileId;
-    use crate::replay::timeline::Timeline;
-
-    use super::*;
-
-    #[test]
-    fn a_module_is_named_by_its_file() {
-        assert_eq!(module_name("snd-hda.ko.xz"), "snd_hda");
-        assert_eq!(module_name("[kvm]"), "kvm");
-        assert_eq!(module_name("ext4.ko"), "ext4");
-    }
-
-    /// A machine whose kernel is at `at`, with a module that always is at the same place.
-    struct Machine {
-        at: u64,
-        build_id: Option<BuildId>,
-        release: &'static str,
-        is_chosen: bool,
-    }
-
-    impl Sources for Machine {
-        fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-            Err(symbols::Error::EmptyKallsyms)
-        }
-
-        fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
-            None
-        }
-
-        fn elf_code(&self, _: &ModuleFile) -> Result<ElfCode, symbols::Error> {
-            Err(symbols::Error::EmptyKallsyms)
-        }
-
-        fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
-            None
-        }
-
-        fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
-            Err(Unnamed::Absent)
-        }
-
-        fn kernel(&self) -> Option<LocalKernel> {
-            let text = self.at;
-            let list = format!(
-                "{text:x} T _text\n{:x} t work\n{MODULE:x} t enter\t[kvm]\n{:x} t leave\t[kvm]\n",
-                text + 0x100,
-                MODULE + 0x1000,
-            );
-            Some(LocalKernel {
-                build_id: self.build_id,
-                release: Some(self.release.to_owned()),
-                kallsyms: Kallsyms::parse(list.as_bytes()).unwrap().into(),
-                is_chosen: self.is_chosen,
-            })
-        }
-    }
-
-    const TEXT: u64 = 0xffff_ffff_8100_0000;
-    const MODULE: u64 = 0xffff_ffff_c000_0000;
-
-    /// What `machine` calls two addresses of a recording of release 7.0: in the kernel and in a
-    /// module.
-    #[track_caller]
-    fn check(build_id: Option<BuildId>, machine: &Machine, want: [Option<&str>; 2]) {
-        check_with(build_id, machine, Vec::new(), want);
-    }
-
-    /// The same of a recording that itself names the functions `recorded`.
-    #[track_caller]
-    fn check_with(
-        build_id: Option<BuildId>,
-        machine: &Machine,
-        recorded: Vec<KernelFunction>,
-        want: [Option<&str>; 2],
-    ) {
-        let mut bpf = Notes::default();
-        bpf.message(Message::Symbols(KernelSymbols { symbols: recorded }));
-        let path = |it: &str| it.as_bytes().to_vec();
-        let files = vec![
-            MappedFile { path: path("[kernel.kallsyms]_text"), build_id, inode: None },
-            MappedFile { path: path("/lib/modules/7.0/kvm.ko"), build_id: None, inode: None },
-        ];
-        let map = |file, start, len| {
-            let file = FileId(file);
-            let mapping = Mapping {
-                file,
-                bias: 0,
-                jit_pid: Pid(0),
-                jit_generation: 0,
-                jit_code: None,
-                is_kernel: true,
-                is_executable: true,
-            };
-            (Moment::START, Fact::Map { pid: None, start, end: start + len, mapping })
-        };
-        let index = Index {
-            chunks: Vec::new(),
-            readings: crate::replay::Readings::default(),
-            n_samples: Vec::new(),
-            n_lost: Vec::new(),
-            entries: Vec::new(),
-            timeline: Timeline::new(vec![map(0, TEXT, 0x10_0000), map(1, MODULE, 0x2000)], vec![]),
-            comms: Vec::new(),
-            files,
-            mappers: Vec::new(),
-            jit_codes: Vec::new(),
-            build_ids: FxHashMap::default(),
-            kernel: Some((Addr(TEXT), FileId(0))),
-            release: Some(b"7.0".to_vec()),
-            provenance: Provenance::default(),
-            wall_clock: WallClock::default(),
-            unnamed_jit: BTreeMap::new(),
-            bpf,
-            anomalies: Anomalies::default(),
-        };
-        let names = Names::new(&index, machine);
-        let name = |ip| {
-            let owner = index.timeline.kernel(ip, Moment::START);
-            let level = Level::Kernel;
-            let frame = Frame { ip: Addr(ip), owner, level, is_return_address: false };
-            names.name(&frame).symbol.map(|it| it.raw.to_owned())
-        };
-        let got = [name(TEXT + 0x110), name(MODULE + 0x1010)];
-        assert_eq!(got.each_ref().map(Option::as_deref), want);
-    }
-
-    #[test]
-    fn a_kernel_without_an_id_is_known_by_its_place_and_release() {
-        let machine = |at, release| Machine { at, build_id: None, release, is_chosen: false };
-        check(None, &machine(TEXT, "7.0"), [Some("work"), Some("leave")]);
-        check(None, &machine(TEXT, "6.9"), [None, None]);
-        check(None, &machine(TEXT + 0x20_0000, "7.0"), [None, None]);
-    }
-
-    #[test]
-    fn a_kernel_that_the_user_chose_needs_no_proof() {
-        let machine = |at| Machine { at, build_id: None, release: "6.9", is_chosen: true };
-        check(None, &machine(TEXT), [Some("work"), Some("leave")]);
-        check(BuildId::new(&[1; 20]), &machine(TEXT + 0x20_0000), [Some("work"), None]);
-    }
-
-    #[test]
-    fn after_another_boot_the_kernel_has_names_and_its_modules_have_none() {
-        let build_id = BuildId::new(&[1; 20]);
-        let machine = |at| Machine { at, build_id, release: "7.0", is_chosen: false };
-        check(build_id, &machine(TEXT), [Some("work"), Some("leave")]);
-        // The module's address, as far from its own as the kernel's from the other, is another
-        // function of the same module.
-        check(build_id, &machine(TEXT - 0x1000), [Some("work"), None]);
-    }
-
-    #[test]
-    fn where_no_kernel_is_at_hand_the_recording_names_what_its_programs_call() {
-        let other = Machine { at: TEXT, build_id: None, release: "6.9", is_chosen: false };
-        let function = |addr, len, module: Option<&str>| KernelFunction {
-            addr,
-            len,
-            name: "recorded".to_owned(),
-            module: module.map(str::to_owned),
-        };
-        let in_kernel = function(TEXT + 0x100, 0x20, None);
-        let in_module = function(MODULE + 0x1010, u64::MAX, Some("kvm"));
-        let both = vec![in_module.clone(), in_kernel.clone()];
-        check_with(None, &other, both, [Some("recorded"), Some("recorded")]);
-        let short = function(TEXT + 0x100, 0x10, None);
-        let elsewhere = function(MODULE + 0x1010, 9, Some("nf"));
-        check_with(None, &other, vec![short, elsewhere], [None, None]);
-        let own = Machine { at: TEXT, build_id: None, release: "7.0", is_chosen: false };
-        check_with(None, &own, vec![in_kernel], [Some("work"), Some("leave")]);
-    }
 }
