@@ -25,6 +25,7 @@ use crate::render::annotate::Style;
 use crate::replay::CodeFiles;
 use crate::replay::Codes;
 use crate::replay::Index;
+use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::NoCode;
 use crate::replay::Programs;
@@ -38,6 +39,7 @@ use crate::symbols::Syntax;
 use crate::units::FileOffset;
 
 use super::input;
+use super::lacking;
 use super::log;
 use super::message;
 use super::message::Failure;
@@ -208,6 +210,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         machine.tell_troubles();
+        lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
         input::tell_left_out(show.codes.n_left_out());
         if resolved.groups.is_empty() {

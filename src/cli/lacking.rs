@@ -1,8 +1,8 @@
 //! Which files lack symbols, what that costs, and what would help on this machine.
 
 use std::env;
-use std::path::Path;
 
+use crate::host::files::Disk;
 use crate::host::packages::dpkg_owner;
 use crate::replay::Lacked;
 use crate::replay::Lacking;
@@ -10,6 +10,10 @@ use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::Unnamed;
 use crate::symbols::Error;
+use crate::symbols::Files as _;
+use crate::symbols::Identity;
+use crate::symbols::ModuleFile;
+use crate::symbols::Symfs;
 use crate::symbols::undeleted;
 use crate::units::Pid;
 
@@ -24,16 +28,18 @@ const MIN_PERCENT: f64 = 0.1;
 struct Means<'m> {
     /// Whether servers are asked for debug information already.
     has_servers: bool,
-    /// The package that a file came with.
-    owner: &'m dyn Fn(&Path) -> Option<String>,
+    /// The package of this machine that a file came with.
+    owner: &'m dyn Fn(&ModuleFile) -> Option<String>,
 }
 
 /// Tells which files lack symbols, how many samples that costs, and what to do about the heaviest.
-pub(super) fn tell(names: &Names<'_>, nameless: &Nameless) {
+///
+/// Below `symfs` are files of another machine, which no package of this one helps.
+pub(super) fn tell(names: &Names<'_>, nameless: &Nameless, symfs: Option<&Symfs>) {
     let lacking = names.lacking(nameless);
     let urls = env::var_os("DEBUGINFOD_URLS");
     let has_servers = urls.is_some_and(|it| !it.is_empty());
-    let means = Means { has_servers, owner: &dpkg_owner };
+    let means = Means { has_servers, owner: &|it| symfs.is_none().then(|| package(it))? };
     let Some((warning, hint)) = lines(&lacking, nameless.n_samples, &means) else { return };
     message::warn(&warning);
     message::hint(&hint);
@@ -65,7 +71,20 @@ fn lines(lacking: &[Lacking<'_>], n_samples: u64, means: &Means<'_>) -> Option<(
     }
     let warning =
         format!("no names for {:.1} % of the samples: {}", percent(all), parts.join(", "));
-    Some((warning, hint(heaviest, means)))
+    let others = lacking.get(1..worth).unwrap_or_default();
+    Some((warning, hint(heaviest, others, means)))
+}
+
+/// The package that a file came with, if it is this machine's: a container, or the machine whose files
+/// `--symfs` has, may have another file at the path, of another distribution.
+fn package(file: &ModuleFile) -> Option<String> {
+    let path = undeleted(&file.path).unwrap_or(&file.path);
+    let there = Disk.open(path).ok()?;
+    let is_it = match file.build_id {
+        Some(id) => Identity::of(&there.bytes).ok()?.build_id == Some(id),
+        None => there.status.is_inode(file.inode?),
+    };
+    is_it.then(|| dpkg_owner(path))?
 }
 
 /// Why a file has no names, in a word or two.
@@ -83,8 +102,8 @@ fn in_words(what: &Lacked<'_>) -> String {
     words.to_owned()
 }
 
-/// What would bring the names of `lacking`.
-fn hint(lacking: &Lacking<'_>, means: &Means<'_>) -> String {
+/// What would bring the names of `lacking`, and of `others` by the same means.
+fn hint(lacking: &Lacking<'_>, others: &[Lacking<'_>], means: &Means<'_>) -> String {
     let Lacking { dso, what, n_samples: _ } = lacking;
     let (file, error) = match *what {
         Lacked::Symbols(file) => (file, None),
@@ -99,11 +118,22 @@ fn hint(lacking: &Lacking<'_>, means: &Means<'_>) -> String {
         _ => "",
     };
     match error {
-        None => match (means.owner)(path) {
-            Some(package) => format!(
-                "install the debug symbols of the package `{package}` for `{}`{servers}",
-                path.display()
-            ),
+        None => match (means.owner)(file) {
+            Some(package) => {
+                let mut packages = vec![format!("`{package}-dbgsym`")];
+                for other in others {
+                    if let Lacked::Symbols(file) = other.what
+                        && let Some(package) = (means.owner)(file)
+                    {
+                        packages.push(format!("`{package}-dbgsym`"));
+                    }
+                }
+                packages.dedup();
+                format!(
+                    "install the debug symbols, of the distribution's archive for them: {}{servers}",
+                    packages.join(", ")
+                )
+            }
             None => format!(
                 "`{name}`{id} needs its debug file below `/usr/lib/debug`, beside it, or in \
                  `~/.debug`{servers}"
@@ -146,7 +176,6 @@ fn hint_of_map(pid: Pid, why: Unnamed) -> String {
 mod tests {
     use super::*;
     use crate::replay::resolved::Dso;
-    use crate::symbols::ModuleFile;
     use crate::units::BuildId;
 
     fn dso(name: &str) -> Dso {
@@ -170,7 +199,11 @@ mod tests {
                 n_samples: *n_samples,
             })
             .collect();
-        let owner = |path: &Path| path.ends_with("liba.so").then(|| "liba1".to_owned());
+        let owner = |file: &ModuleFile| {
+            let packages = [("liba.so", "liba1"), ("c", "c-tools")];
+            let own = packages.into_iter().find(|it| file.path.ends_with(it.0));
+            own.map(|it| it.1.to_owned())
+        };
         lines(&lacking, 1000, &Means { has_servers, owner: &owner })
     }
 
@@ -199,8 +232,8 @@ mod tests {
             [
                 "no names for 36.8 % of the samples: `liba.so` 30.0 % (stripped), `b` 5.0 % (not \
                  there), `c` 0.9 % (stripped), 2 more files 0.9 %",
-                "install the debug symbols of the package `liba1` for `/usr/lib/liba.so`, or set \
-                 `DEBUGINFOD_URLS` to the servers of the distribution",
+                "install the debug symbols, of the distribution's archive for them: \
+                 `liba1-dbgsym`, `c-tools-dbgsym`, or set `DEBUGINFOD_URLS` to the servers of the distribution",
             ],
         );
     }
@@ -258,6 +291,20 @@ mod tests {
         assert!(
             told(Unnamed::MadeElsewhere).1.starts_with("`--symfs DIR` takes `DIR/tmp/perf-7.map`")
         );
+    }
+
+    #[test]
+    fn only_what_is_this_machines_has_a_package_of_it() {
+        let path = env::current_exe().unwrap();
+        let file = ModuleFile { build_id: BuildId::new(&[0xab; 8]), ..ModuleFile::at(&path) };
+        assert_eq!(package(&file), None);
+        assert_eq!(package(&ModuleFile::at(&path)), None);
+        let shell = std::fs::canonicalize("/bin/sh").unwrap();
+        let build_id = Identity::of(&std::fs::read(&shell).unwrap()).unwrap().build_id;
+        let file = ModuleFile { build_id, ..ModuleFile::at(&shell) };
+        assert_eq!(package(&file), dpkg_owner(&shell));
+        let other = BuildId::new(&[0xab; 20]);
+        assert_eq!(package(&ModuleFile { build_id: other, ..file }), None);
     }
 
     #[test]

@@ -275,7 +275,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         machine.tell_troubles();
-        lacking::tell(&names, &Nameless::of(&resolved));
+        lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
         input::tell_left_out(lines.as_ref().map_or(0, Lines::n_left_out));
         warn_of_droppers(&index);

@@ -123,7 +123,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     input::tell_ends(&told.ends);
     input::tell_left_out(told.n_left_out);
     machine.tell_troubles();
-    lacking::tell(&names, &told.nameless);
+    lacking::tell(&names, &told.nameless, machine.symfs());
     Ok(ExitCode::SUCCESS)
 }
 

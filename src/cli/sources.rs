@@ -91,6 +91,11 @@ impl ThisMachine {
         }
     }
 
+    /// Where the recorded machine's files are, if the user says so.
+    pub(super) fn symfs(&self) -> Option<&Symfs> {
+        self.places.symfs.as_ref()
+    }
+
     /// Tells what went wrong with servers of debug information.
     pub(super) fn tell_troubles(&self) {
         self.files.take_troubles().iter().for_each(|it| message::warn(it));

@@ -30,6 +30,7 @@ use crate::units::Nanos;
 
 use super::debuginfod::Debuginfod;
 use super::debuginfod::OnWait;
+use super::mapped::is_own;
 use super::mapped::written;
 
 /// The disk of this machine.
@@ -85,9 +86,14 @@ const MOST_TOLD: u64 = 1 << 30;
 /// longer than is read; else what the system says.
 pub fn told(path: &Path) -> io::Result<Told> {
     // In a directory as `/tmp` nobody replaces what belongs to us.
-    own(&fs::symlink_metadata(path)?)?;
+    let own = [0, nix::unistd::geteuid().as_raw()];
+    if !own.contains(&fs::symlink_metadata(path)?.uid()) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     let file = open_regular(path)?;
-    own(&file.metadata()?)?;
+    if !is_own(&file) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     let written = Some(Nanos(written(&file))).filter(|it| it.0 != 0);
     let mut bytes = Vec::new();
     (&file).take(MOST_TOLD + 1).read_to_end(&mut bytes)?;
@@ -95,11 +101,6 @@ pub fn told(path: &Path) -> io::Result<Told> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(Told { bytes, status: status(&file)?, written })
-}
-
-fn own(metadata: &fs::Metadata) -> io::Result<()> {
-    let is_own = [0, nix::unistd::geteuid().as_raw()].contains(&metadata.uid());
-    if is_own { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 /// The disk of this machine, and the servers of debug information that the environment names.

@@ -26,6 +26,7 @@ use nix::unistd::SysconfVar;
 use nix::unistd::sysconf;
 
 use super::note;
+use super::process;
 use super::process::Mapping;
 use crate::units::BuildId;
 use crate::units::Pid;
@@ -37,12 +38,12 @@ pub fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
     let (start, end) = (mapping.start, mapping.end);
     // Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
     let by_address = PathBuf::from(format!("/proc/{pid}/map_files/{start}-{end}"));
-    if let Some(file) = ordinary(&by_address) {
+    // The file at a path may be another one by now, as may what is at an address; and on some file
+    // systems no number of a device is the one that the kernel tells of mappings.
+    let is_it = |file: &File| file.metadata().is_ok_and(|it| it.ino() == mapping.inode);
+    if let Some(file) = ordinary(&by_address).filter(|it| is_it(it) || is_still(pid, mapping)) {
         return Some(file);
     }
-    // The file at a path may be another one by now, and on some file systems no number of a device is
-    // the one that the kernel tells of mappings.
-    let is_it = |file: &File| file.metadata().is_ok_and(|it| it.ino() == mapping.inode);
     let in_root = path_in_root(pid, &mapping.path);
     let others = [in_root, PathBuf::from(format!("/proc/{pid}/exe"))];
     if let Some(file) = others.iter().find_map(|it| ordinary(it).filter(is_it)) {
@@ -54,6 +55,13 @@ pub fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
         let is_on_device = file.metadata().is_ok_and(|it| device(&it) == mapping.device);
         is_on_device && is_it(file)
     })
+}
+
+/// Whether `pid` has the same file at the same place, by the numbers of the kernel, which on some file systems
+/// are not those that the file itself has.
+fn is_still(pid: Pid, mapping: &Mapping) -> bool {
+    let place = |it: &Mapping| (it.start, it.end, it.device, it.inode);
+    process::mappings(pid).iter().any(|it| place(it) == place(mapping))
 }
 
 /// Whether `path` leads to the file `held` for whoever looks for it in our own namespace, or to one
@@ -203,6 +211,12 @@ pub fn whole(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether `file` belongs to root or to us.
+pub fn is_own(file: &File) -> bool {
+    let own = [0, nix::unistd::geteuid().as_raw()];
+    file.metadata().is_ok_and(|it| own.contains(&it.uid()))
+}
+
 /// When the content of `file` was last written to, in nanoseconds since 1970; 0 where that is not known.
 pub fn written(file: &File) -> u64 {
     let since_1970 = |it: SystemTime| it.duration_since(SystemTime::UNIX_EPOCH).ok();
@@ -227,7 +241,6 @@ mod tests {
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
 
-    use super::super::process;
     use super::*;
 
     fn own() -> (Pid, Mapping) {
@@ -247,6 +260,8 @@ mod tests {
         assert!(open(Pid(i32::MAX), &mapping).is_some());
         let other = Mapping { inode: mapping.inode + 1, ..mapping.clone() };
         assert!(open(Pid(i32::MAX), &other).is_none());
+        // Another file is at the address by now.
+        assert!(open(pid, &other).is_none());
     }
 
     #[test]

@@ -241,7 +241,11 @@ impl Listener {
                 records.extend_from_slice(before_the_end);
                 records.extend_from_slice(after_the_wrap);
                 ring.consume(records.len());
-                for mapped in all_mapped(&records) {
+                let (all, n_lost) = all_mapped(&records);
+                if n_lost != 0 && !out(Found::Lost(n_lost)) {
+                    return;
+                }
+                for mapped in all {
                     if let Some(found) = met.take(mapped) {
                         is_new = true;
                         if !out(found) {
@@ -286,20 +290,32 @@ impl Listener {
     }
 }
 
-/// What the records of a ring tell of memory that code runs in.
-fn all_mapped(mut records: &[u8]) -> Vec<Mapped> {
+/// What the records of a ring tell of memory that code runs in, and how many found no room there.
+fn all_mapped(mut records: &[u8]) -> (Vec<Mapped>, u64) {
     let mut all = Vec::new();
+    let mut n_lost = 0_u64;
     loop {
         let mut cursor = Cursor::new(records, FileOffset(0), Endian::NATIVE);
-        let Ok(mut header) = RecordHeader::decode(&mut cursor) else { return all };
+        let Ok(mut header) = RecordHeader::decode(&mut cursor) else {
+            return (all, n_lost);
+        };
         // No build ids were asked for. The kernel says so of another event's record and lets it stand:
         // `perf_event_mmap_output()` in `kernel/events/core.c`.
         header.misc &= !misc::MMAP_BUILD_ID;
         let body_len = usize::from(header.size).checked_sub(usize::from(RecordHeader::SIZE));
-        let Some(Ok(body)) = body_len.map(|len| cursor.bytes(len, "record")) else { return all };
+        let Some(Ok(body)) = body_len.map(|len| cursor.bytes(len, "record")) else {
+            return (all, n_lost);
+        };
         records = cursor.rest();
         let mut body = Cursor::new(body, FileOffset(0), Endian::NATIVE);
-        let Ok(Record::Mmap2(mmap)) = Record::decode(header, &mut body) else { continue };
+        let mmap = match Record::decode(header, &mut body) {
+            Ok(Record::Mmap2(mmap)) => mmap,
+            Ok(Record::Lost { lost, .. }) => {
+                n_lost = n_lost.saturating_add(lost);
+                continue;
+            }
+            _ => continue,
+        };
         let MmapId::Inode { maj, min, ino, ino_generation: generation } = mmap.id else { continue };
         let mapping = Mapping {
             start: mmap.addr,
@@ -350,21 +366,25 @@ mod tests {
     #[test]
     fn what_code_runs_in_is_told_and_nothing_else() {
         let other = [99, 0, 0, 0, 0, 0, 8, 0];
-        let all = [record("/a", 5, PROT_EXEC), other.to_vec(), record("/b", 6, 1)].concat();
+        let mut lost = Vec::new();
+        let record_of = Record::Lost { id: 1, lost: 4 };
+        record_of.encode(RecordKind::LOST, 0, &[], &mut lost).unwrap();
+        let all = [record("/a", 5, PROT_EXEC), other.to_vec(), lost, record("/b", 6, 1)].concat();
         let cut = [&all[..], &record("/c", 9, PROT_EXEC)[..20]].concat();
         for records in [all, cut] {
-            let told = all_mapped(&records);
+            let (told, n_lost) = all_mapped(&records);
+            assert_eq!(n_lost, 4);
             let [Mapped { pid, mapping, .. }] = &told[..] else { panic!("{told:?}") };
             assert_eq!((*pid, &*mapping.path, mapping.inode), (Pid(7), &b"/a"[..], 5));
             assert_eq!((mapping.start, mapping.end), (Addr(0x1000), Addr(0x3000)));
             assert_eq!(told[0].inode(), Inode { maj: 8, min: 1, ino: 5, generation: 3 });
         }
-        assert_eq!(all_mapped(&[]), []);
+        assert_eq!(all_mapped(&[]), (Vec::new(), 0));
     }
 
     #[test]
     fn files_memory_and_what_is_the_kernels_are_told_apart() {
-        let behind = |path: &str, ino| all_mapped(&record(path, ino, PROT_EXEC))[0].behind();
+        let behind = |path: &str, ino| all_mapped(&record(path, ino, PROT_EXEC)).0[0].behind();
         for path in ["/bin/sh", "/memfd:x (deleted)", "/tmp/x (deleted)"] {
             assert_eq!(behind(path, 5), Behind::File, "{path}");
         }
@@ -385,7 +405,8 @@ mod tests {
         let mut met = Met::default();
         assert!(matches!(met.take(own.clone()), Some(Found::File(_, Some(_)))));
         assert!(met.take(own).is_none());
-        let gone = Mapped { pid: Pid(i32::MAX), ..all_mapped(&record("//anon", 0, 4))[0].clone() };
+        let gone =
+            Mapped { pid: Pid(i32::MAX), ..all_mapped(&record("//anon", 0, 4)).0[0].clone() };
         assert!(met.take(gone).is_none());
     }
 }

@@ -9,13 +9,14 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
+use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -56,6 +57,9 @@ const REST: u32 = 200;
 /// files of the recording take some, too.
 const MOST_HELD: usize = 1024;
 
+/// The most files of which it is known at the end whether they are still found, without holding them.
+const MOST_UNHELD: usize = 1 << 16;
+
 /// The most bytes of one file in a recording, compressed.
 const MOST_OF_FILE: usize = 16 << 20;
 
@@ -69,6 +73,8 @@ pub(super) enum Found {
     File(Mapped, Option<File>),
     /// A process that makes code itself, and its files.
     Maker(Pid, Sight),
+    /// So many mappings were not told of.
+    Lost(u64),
 }
 
 /// What could not be saved.
@@ -78,6 +84,22 @@ pub struct FileGaps {
     pub n_gone: u64,
     /// Files for which there is no room.
     pub n_too_long: u64,
+    /// Files, and processes that make code, of which so many were there that they were not watched.
+    pub n_unwatched: u64,
+    /// Mappings that nobody was told of, since there were so many at a time.
+    pub n_lost: u64,
+    /// Whether what was saved was not ready in time, so that nothing of it is in the recording.
+    pub is_late: bool,
+}
+
+impl FileGaps {
+    /// Notes why a file that is there is not saved.
+    fn note(&mut self, error: &io::Error) {
+        match error.kind() {
+            io::ErrorKind::FileTooLarge => self.n_too_long += 1,
+            _ => self.n_gone += 1,
+        }
+    }
 }
 
 /// What is told at the end of a file of the recording.
@@ -92,11 +114,23 @@ pub(super) struct Outcome {
 /// The threads that take hold of files and save them.
 #[derive(Debug)]
 pub(super) struct Saving {
-    turns: Sender<Turn>,
-    listener: Option<(JoinHandle<()>, Bell)>,
+    turns: SyncSender<Turn>,
+    listener: Option<(Ended, Bell)>,
     /// What was met in the walk over what runs.
     met: Met,
+    /// How many found no room in time.
+    n_unheard: u64,
 }
+
+/// Has nothing more to come when a thread has ended.
+type Ended = Receiver<()>;
+
+/// The most that is on its way to the thread that saves: each may be an open file. Who has more waits.
+const MOST_ON_THE_WAY: usize = 256;
+
+/// How long the recorder waits for the threads at the most: a file system that does not answer is no reason
+/// for a recording never to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the thread that listens when it is dropped.
 #[derive(Debug)]
@@ -116,15 +150,15 @@ impl Drop for Bell {
 enum Turn {
     Found(Found),
     /// A file of the recording ends.
-    Tell(Sender<Outcome>),
+    Tell(SyncSender<Outcome>),
 }
 
 impl Saving {
     /// Begins to take hold of what those map whom `request` watches; `None` where there can be no thread.
     pub(super) fn start(request: &Request, tables: Tables) -> Option<Self> {
-        let (turns, told) = mpsc::channel();
         let most = limits::free_files().map_or(MOST_HELD, |it| it / 4);
         let most_held = most.min(MOST_HELD);
+        let (turns, told) = mpsc::sync_channel(MOST_ON_THE_WAY.min(most_held / 4).max(1));
         let saver = Saver { tables, most_held, ..Saver::default() };
         std::thread::Builder::new()
             .name("save-files".to_owned())
@@ -132,47 +166,77 @@ impl Saving {
             .inspect_err(|error| tracing::debug!(%error, "save files"))
             .ok()?;
         let listener = listen(Listener::open(request, most), &turns);
-        Some(Self { turns, listener, met: Met::default() })
+        Some(Self { turns, listener, met: Met::default(), n_unheard: 0 })
     }
 
     /// Takes hold of what ran before.
     pub(super) fn note(&mut self, mapped: Vec<Mapped>) {
+        let until = Instant::now() + PATIENCE;
         for it in mapped {
-            if let Some(found) = self.met.take(it) {
-                // Where the thread has ended nothing is saved.
-                let _heard = self.turns.send(Turn::Found(found));
+            if let Some(found) = self.met.take(it)
+                && !self.send(Turn::Found(found), until)
+            {
+                self.n_unheard += 1;
             }
+        }
+    }
+
+    /// Hands `turn` to the thread that saves; whether it took it before the time was up.
+    fn send(&self, turn: Turn, until: Instant) -> bool {
+        let mut turn = turn;
+        loop {
+            turn = match self.turns.try_send(turn) {
+                Ok(()) => return true,
+                Err(TrySendError::Disconnected(_)) => return false,
+                Err(TrySendError::Full(turn)) => turn,
+            };
+            if until <= Instant::now() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// No more is mapped that is recorded.
     pub(super) fn stop_listening(&mut self) {
-        if let Some((thread, bell)) = self.listener.take() {
+        if let Some((ended, bell)) = self.listener.take() {
             drop(bell);
-            let _ended = thread.join();
+            // It sends nothing: it is over when there is nobody to send.
+            let over = ended.recv_timeout(PATIENCE);
+            tracing::debug!(?over, "listening to mappings");
         }
     }
 
     /// What is to be written of all files that were met so far.
     pub(super) fn tell(&self) -> Outcome {
-        let (tell, told) = mpsc::channel();
-        let _heard = self.turns.send(Turn::Tell(tell));
-        told.recv().unwrap_or_default()
+        let (tell, told) = mpsc::sync_channel(1);
+        let until = Instant::now() + PATIENCE;
+        let is_heard = self.send(Turn::Tell(tell), until);
+        let left = until.saturating_duration_since(Instant::now());
+        let outcome = is_heard.then(|| told.recv_timeout(left).ok()).flatten();
+        let mut outcome = outcome.unwrap_or_else(|| {
+            let gaps = FileGaps { is_late: true, ..FileGaps::default() };
+            Outcome { gaps, ..Outcome::default() }
+        });
+        outcome.gaps.n_unwatched += self.n_unheard;
+        outcome
     }
 }
 
-fn listen(listener: Listener, turns: &Sender<Turn>) -> Option<(JoinHandle<()>, Bell)> {
+fn listen(listener: Listener, turns: &SyncSender<Turn>) -> Option<(Ended, Bell)> {
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let bell = Bell(Arc::new(Doorbell::from_flags(flags).ok()?));
     let (stop, turns) = (Arc::clone(&bell.0), turns.clone());
-    let thread = std::thread::Builder::new()
+    let (runs, ended) = mpsc::sync_channel(0);
+    std::thread::Builder::new()
         .name("mapped-files".to_owned())
         .spawn(move || {
             listener.run(&stop, &mut |found| turns.send(Turn::Found(found)).is_ok());
+            drop(runs);
         })
         .inspect_err(|error| tracing::debug!(%error, "listen to mappings"))
         .ok()?;
-    Some((thread, bell))
+    Some((ended, bell))
 }
 
 /// A file that was found when it was looked at last.
@@ -198,6 +262,8 @@ struct Saver {
     tables: Tables,
     most_held: usize,
     held: Vec<Held>,
+    /// Path and inode of those that there is no room to hold.
+    unheld: Vec<(Vec<u8>, u64)>,
     makers: BTreeMap<Pid, Maker>,
     /// What a JIT compiler writes while it runs, with the process.
     dumps: Vec<(Pid, Held)>,
@@ -216,6 +282,7 @@ impl Default for Saver {
             tables: Tables::Names,
             most_held: MOST_HELD,
             held: Vec::new(),
+            unheld: Vec::new(),
             makers: BTreeMap::new(),
             dumps: Vec::new(),
             saved: Vec::new(),
@@ -259,8 +326,11 @@ impl Saver {
                 // Each takes several files.
                 if self.makers.len() < self.most_held / 4 {
                     self.makers.insert(pid, Maker { sight, map: None });
+                } else {
+                    self.gaps.n_unwatched += 1;
                 }
             }
+            Found::Lost(n_lost) => self.gaps.n_lost = self.gaps.n_lost.saturating_add(n_lost),
             Found::File(mapped, None) => {
                 let path = mapped.mapping.path;
                 if mapped::seems_found(&path, mapped.mapping.inode) {
@@ -274,11 +344,19 @@ impl Saver {
                 let inode = mapped.inode();
                 let held = Held { file, path: mapped.mapping.path, build_id, inode };
                 if is_dump(&held.path) {
-                    self.dumps.push((mapped.pid, held));
+                    if self.dumps.len() < self.most_held / 4 {
+                        self.dumps.push((mapped.pid, held));
+                    } else {
+                        self.gaps.n_unwatched += 1;
+                    }
                 } else if !held.is_found() {
                     self.save(&held);
                 } else if self.held.len() < self.most_held {
                     self.held.push(held);
+                } else if self.unheld.len() < MOST_UNHELD {
+                    self.unheld.push((held.path, mapped.mapping.inode));
+                } else {
+                    self.gaps.n_unwatched += 1;
                 }
             }
         }
@@ -302,8 +380,13 @@ impl Saver {
             }
         }
         for pid in ended {
-            if let Some(map) = self.makers.remove(&pid).and_then(|it| it.saved(pid)) {
-                let _place = self.add(map);
+            let Some(maker) = self.makers.remove(&pid) else { continue };
+            match maker.saved(pid) {
+                Ok(Some(map)) => {
+                    let _place = self.add(map);
+                }
+                Ok(None) => {}
+                Err(error) => self.gaps.note(&error),
             }
         }
     }
@@ -350,17 +433,24 @@ impl Saver {
     fn tell(&mut self) -> Outcome {
         self.look();
         let mut all = self.saved.clone();
-        // What goes on to be written is as of now.
-        let maps = self.makers.iter().filter_map(|(pid, it)| it.saved(*pid));
-        all.extend(maps);
-        let dumps = self.dumps.iter().filter(|(_, it)| !it.is_found());
-        all.extend(dumps.filter_map(|(pid, it)| {
-            let content = mapped::whole(&it.file).ok()?;
-            let facts = FileFacts { pid: pid.0, ..it.facts(FileFacts::JITDUMP) };
-            SavedFile::new(facts, &content).ok()
-        }));
-        let mut left = MOST_OF_ALL;
         let mut gaps = self.gaps;
+        // What goes on to be written is as of now.
+        let maps = self.makers.iter().map(|(pid, it)| it.saved(*pid));
+        let dumps = self.dumps.iter().filter(|(_, it)| !it.is_found() || !it.is_believed());
+        let dumps = dumps.map(|(pid, it)| {
+            let content = mapped::whole(&it.file)?;
+            let facts = FileFacts { pid: pid.0, ..it.facts(FileFacts::JITDUMP) };
+            SavedFile::new(facts, &content).map(Some)
+        });
+        for saved in maps.chain(dumps) {
+            match saved {
+                Ok(saved) => all.extend(saved),
+                Err(error) => gaps.note(&error),
+            }
+        }
+        let is_gone = |it: &&(Vec<u8>, u64)| !mapped::seems_found(&it.0, it.1);
+        gaps.n_unwatched += self.unheld.iter().filter(is_gone).count() as u64;
+        let mut left = MOST_OF_ALL;
         all.retain(|it| {
             let len = it.compressed.len();
             let fits = len <= MOST_OF_FILE && len <= left;
@@ -380,6 +470,12 @@ impl Held {
         mapped::is_found(&self.path, &self.file, self.build_id)
     }
 
+    /// Whether a reader believes it where it lies: of what others wrote only the process that mapped it
+    /// says that it tells of its code.
+    fn is_believed(&self) -> bool {
+        mapped::is_own(&self.file)
+    }
+
     fn facts(&self, what: &str) -> FileFacts {
         FileFacts {
             what: what.to_owned(),
@@ -394,17 +490,17 @@ impl Held {
 impl Maker {
     /// The map as it is, or was before it was deleted. In a container one that is not there is none
     /// later, whatever is at its path for others.
-    fn saved(&self, pid: Pid) -> Option<SavedFile> {
+    fn saved(&self, pid: Pid) -> io::Result<Option<SavedFile>> {
         let now = self.sight.open_perf_map().ok();
         let (content, modified_ns) = match now.as_ref().or(self.map.as_ref()) {
             // What is written in between counts as later than it is known to be.
-            Some(map) => (mapped::whole(map).ok()?, mapped::written(map)),
+            Some(map) => (mapped::whole(map)?, mapped::written(map)),
             None if self.sight.is_foreign() => (Vec::new(), 0),
-            None => return None,
+            None => return Ok(None),
         };
         let (what, path) = (FileFacts::PERF_MAP.to_owned(), self.sight.perf_map_path());
         let facts = FileFacts { what, path, pid: pid.0, modified_ns, ..FileFacts::default() };
-        SavedFile::new(facts, &content).ok()
+        SavedFile::new(facts, &content).map(Some)
     }
 }
 
@@ -485,7 +581,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut saver = Saver::default();
         saver.take(found(&dir.path().join("none"), 5));
-        assert_eq!(saver.gaps, FileGaps { n_gone: 1, n_too_long: 0 });
+        assert_eq!(saver.gaps, FileGaps { n_gone: 1, ..FileGaps::default() });
         let there = copied(dir.path(), "there", "/bin/sh");
         let inode = {
             use std::os::unix::fs::MetadataExt as _;
@@ -508,6 +604,54 @@ mod tests {
         assert_eq!(saver.add(file(9, 1)), None);
         let outcome = saver.tell();
         assert_eq!((files(&outcome).len(), outcome.gaps.n_too_long), (8, 2));
+    }
+
+    #[test]
+    fn what_is_not_watched_and_what_is_lost_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut saver = Saver { most_held: 4, ..Saver::default() };
+        for n in 0..7 {
+            let path = copied(dir.path(), &format!("f{n}"), "/bin/true");
+            let ino = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
+            saver.take(found(&path, ino));
+            saver.take(found(&copied(dir.path(), &format!("jit-{n}.dump"), "/bin/true"), 10 + n));
+        }
+        let own = || Sight::of(Pid(std::process::id().cast_signed())).unwrap();
+        saver.take(Found::Maker(Pid(1), own()));
+        saver.take(Found::Maker(Pid(2), own()));
+        saver.take(Found::Lost(5));
+        // A dump that has become longer than is kept.
+        let dump = File::options().write(true).open(dir.path().join("jit-0.dump")).unwrap();
+        dump.set_len((64 << 20) + 1).unwrap();
+        fs::remove_file(dir.path().join("jit-0.dump")).unwrap();
+        // It goes while nobody holds it.
+        fs::remove_file(dir.path().join("f6")).unwrap();
+        let want =
+            FileGaps { n_unwatched: 1 + 6 + 1, n_lost: 5, n_too_long: 1, ..FileGaps::default() };
+        assert_eq!(saver.tell().gaps, want);
+    }
+
+    #[test]
+    fn a_thread_that_never_answers_is_not_waited_for() {
+        let (turns, _nobody_listens) = mpsc::sync_channel(1);
+        let saving = Saving { turns, listener: None, met: Met::default(), n_unheard: 0 };
+        assert!(saving.send(Turn::Found(Found::Lost(1)), Instant::now()));
+        assert!(!saving.send(Turn::Found(Found::Lost(1)), Instant::now()));
+    }
+
+    #[test]
+    fn a_dump_of_another_user_is_saved_though_it_is_found() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("jit-7.dump");
+        fs::write(&path, "some").unwrap();
+        let mut saver = Saver::default();
+        saver.take(found(&path, 5));
+        assert!(files(&saver.tell()).is_empty());
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        assert_eq!(files(&saver.tell()).len(), 1);
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub(super) fn tell_values(values: &[ObjectValues]) {
 
 /// What nobody can find any more and is not in the recording.
 fn file_gaps(gaps: FileGaps) -> Option<String> {
-    let FileGaps { n_gone, n_too_long } = gaps;
+    let FileGaps { n_gone, n_too_long, n_unwatched, n_lost, is_late } = gaps;
     let files = |n: u64, why: &str| {
         let noun = if n == 1 { "file" } else { "files" };
         (n != 0).then(|| format!("{n} {noun} {why}"))
@@ -142,6 +142,9 @@ fn file_gaps(gaps: FileGaps) -> Option<String> {
     let reasons = [
         files(n_gone, "gone before anyone could look at them"),
         files(n_too_long, "with longer tables of symbols than a recording holds"),
+        files(n_unwatched, "more than can be watched at a time"),
+        files(n_lost, "mapped while too many others were"),
+        is_late.then(|| "files that were to be saved were not read in time".to_owned()),
     ];
     let reasons: Vec<String> = reasons.into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| {
@@ -267,7 +270,7 @@ mod tests {
         let want = "1 file gone before anyone could look at them, 2 files with longer tables of \
                     symbols than a recording holds: what ran in them may have no names, since they \
                     cannot be found later";
-        let gaps = FileGaps { n_gone: 1, n_too_long: 2 };
+        let gaps = FileGaps { n_gone: 1, n_too_long: 2, ..FileGaps::default() };
         assert_eq!(file_gaps(gaps), Some(want.to_owned()));
     }
 
