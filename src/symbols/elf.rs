@@ -76,6 +76,9 @@ pub struct ElfModule {
     identity: Identity,
 }
 
+/// How many bytes the names of a table have on average at the most. Those of C++ with templates have 550.
+const MAX_AVERAGE_NAME: usize = 1024;
+
 /// What an ELF file says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -456,13 +459,15 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         }
     }
 
-    /// How many bytes of names a table can have. Linkers let a name end another one, so that all come to
-    /// somewhat more than their strings; in a damaged file each of thousands can be as long as all of these.
+    /// How many bytes of names a table can have. Linkers let a name end another one, and functions of one
+    /// name that are local to many units share it, so that all come to more than their strings; in a
+    /// damaged file each of thousands can be as long as all of these.
     fn room_for_names(&self, table: &ElfSymbols<'data, E>) -> usize {
         let strings = self.sections.section(table.string_section());
         let len: u64 = strings.map_or(0, |it| it.sh_size(self.endian).into());
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
-        len.saturating_mul(8)
+        let of_symbols = table.len().saturating_mul(MAX_AVERAGE_NAME);
+        len.saturating_mul(8).saturating_add(of_symbols)
     }
 
     /// Each section, as far as that decides about its symbols.

@@ -651,3 +651,27 @@ fn what_a_recording_kept_of_a_file_is_named_by_what_was_split_off_it() {
         workshop.files.0.remove(Path::new(path));
     }
 }
+
+#[test]
+fn functions_of_one_long_name_in_many_units_leave_room_for_the_others() {
+    let workshop = Workshop::new();
+    let long = "n".repeat(600);
+    let mut link = vec!["-nostdlib".to_owned(), "-static".into(), "-o".into(), "all".into()];
+    for unit in 0..20 {
+        let object = format!("unit{unit}.o");
+        let source = format!(
+            "static __attribute__((noinline)) int {long}(int x) {{ return x * {unit}; }}\n\
+             int last{unit}(int x) {{ return {long}(x) + 1; }}\n"
+        );
+        workshop.gcc(&object, &source, &["-c", "-fno-ipa-icf"]);
+        link.push(object);
+    }
+    link.push("-Wl,-e,last0".into());
+    workshop.run("gcc", &link.iter().map(String::as_str).collect::<Vec<_>>());
+    let bytes = fs::read(workshop.dir.path().join("all")).unwrap();
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    let names: Vec<&str> = module.table().iter().map(|it| it.name).collect();
+    for unit in 0..20 {
+        assert!(names.contains(&format!("last{unit}").as_str()), "{unit}");
+    }
+}
