@@ -174,6 +174,9 @@ impl Selection {
             Self::Changed { plus, minus } => (plus, (Fields::base(attr, kind) | plus) - minus),
         };
         asked.check(event, attr)?;
+        if asked.contains(Fields::SRCLINE) && !fields.contains(Fields::IP) {
+            return Err(MissingField::Address);
+        }
         let noted = if attr.kind == TRACEPOINT { Fields::empty() } else { Fields::TRACE };
         Ok(fields - noted)
     }
@@ -199,14 +202,21 @@ const PMU: u32 = 6;
 /// What is none of these.
 const WRITTEN: u32 = PMU + 1;
 
-/// A field was asked for that the samples do not carry.
+/// A field was asked for that cannot be printed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("samples of `{event}` carry no `{field}`")]
-pub struct MissingField {
-    /// The event.
-    pub event: String,
-    /// The field.
-    pub field: &'static str,
+#[non_exhaustive]
+pub enum MissingField {
+    /// The samples do not carry it.
+    #[error("samples of `{event}` carry no `{field}`")]
+    OfSamples {
+        /// The event.
+        event: String,
+        /// The field.
+        field: &'static str,
+    },
+    /// Lines stand with the addresses that they are of, and these were not asked for.
+    #[error("`srcline` is the line of an `ip`, which is not among the fields")]
+    Address,
 }
 
 impl Fields {
@@ -262,7 +272,7 @@ impl Fields {
     fn check(self, event: &str, attr: &Attr) -> Result<(), MissingField> {
         let missing = Self::missing(attr) & self;
         match NAMES.iter().find(|(_, field)| missing.contains(*field)) {
-            Some((field, _)) => Err(MissingField { event: event.to_owned(), field }),
+            Some((field, _)) => Err(MissingField::OfSamples { event: event.to_owned(), field }),
             None => Ok(()),
         }
     }
@@ -317,6 +327,16 @@ mod tests {
             assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
         }
         assert_eq!(Selection::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
+    }
+
+    #[test]
+    fn lines_are_refused_without_the_addresses_that_they_are_of() {
+        let attr = attr(SampleType::IP | SampleType::TID);
+        let of = |list: &str| Selection::parse(list).unwrap().of_event(shown("cpu-clock", &attr));
+        for list in ["srcline", "comm,sym,srcline", "+srcline,-ip"] {
+            assert_eq!(of(list), Err(MissingField::Address), "{list}");
+        }
+        assert!(of("ip,srcline").is_ok() && of("+srcline").is_ok());
     }
 
     #[test]
