@@ -2,6 +2,7 @@
 //!
 //! The rules are read off the text of the sources, so each of them is also fed a text that breaks it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -113,8 +114,9 @@ impl Source {
 
     /// The code that is no test.
     fn product(&self) -> &str {
-        let name = self.path.file_stem().unwrap_or_default();
-        if name == "tests" || name == "testing" {
+        let is_test = |name: &OsStr| name == "tests" || name == "testing";
+        let is_in_folder = self.path.iter().any(is_test);
+        if is_in_folder || self.path.file_stem().is_some_and(is_test) {
             return "";
         }
         self.code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
@@ -343,6 +345,7 @@ fn an_impure_word_in_the_pure_half_is_found() {
     let opens = "fn f() { fs::read(path) }\n";
     check("replay/index.rs", opens, &["`replay` is pure, and says `fs::read`"]);
     check("replay/index.rs", &format!("#[cfg(test)]\nmod tests {{\n{opens}}}\n"), &[]);
+    check("symbols/dwarf/tests/costs.rs", opens, &[]);
     check("host/process.rs", opens, &[]);
     check("symbols/elf.rs", "use std::os::unix::ffi::OsStrExt;\nuse std::fs::File;\n", &[]);
 }
