@@ -26,6 +26,7 @@ mod sample_options;
 mod script;
 mod sources;
 mod symbol_options;
+mod times;
 mod values;
 
 use std::process::ExitCode;

@@ -2,26 +2,38 @@
 
 use std::io;
 use std::io::BufWriter;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::perfdata::FileHeader;
 use crate::perfdata::RecordKind;
+use crate::perfdata::feature::Feature;
+use crate::perfdata::feature::FeatureId;
 use crate::profile::Paths;
 use crate::render::script;
+use crate::render::script::Chains;
+use crate::render::script::Clock;
 use crate::render::script::Fields;
+use crate::render::script::Form;
+use crate::render::script::Layout;
 use crate::render::script::Only;
 use crate::render::script::Options;
 use crate::render::script::Precision;
+use crate::render::script::Records;
 use crate::render::script::Selection;
 use crate::render::script::Show;
 use crate::render::script::Shown;
+use crate::render::script::Since;
 use crate::render::script::Source;
 use crate::render::script::script;
 use crate::replay::Index;
 use crate::replay::Names;
 use crate::replay::Recording;
 use crate::replay::Wanted;
+use crate::sys::clock::local_time;
+use crate::units::Nanos;
 
 use super::header;
 use super::inlining;
@@ -33,6 +45,7 @@ use super::naming;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
 use super::symbol_options::SymbolOptions;
+use super::times;
 
 /// What `script` takes.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
@@ -43,11 +56,29 @@ pub(super) struct Args {
     input: PathBuf,
     /// The fields to print, such as `comm,tid,time,ip,sym`, or changes to the default ones, such as
     /// `+pid,-dso`.
+    ///
+    /// Before a colon, as in `trace:comm,time,trace`, stands the type of events that it is of: hw, sw,
+    /// trace, raw, break, synth. Later lists change what earlier ones say.
     #[arg(short = 'F', long, value_name = "LIST", allow_hyphen_values = true)]
-    fields: Option<String>,
+    fields: Vec<String>,
     /// Print times with nine digits after the point.
     #[arg(long)]
     ns: bool,
+    /// Print times since the first record that is printed.
+    #[arg(long, conflicts_with = "deltatime")]
+    reltime: bool,
+    /// Print times since the record that was printed before.
+    #[arg(long)]
+    deltatime: bool,
+    /// Print command names and CPUs in narrow columns.
+    #[arg(short = 'L', long = "Latency")]
+    latency: bool,
+    /// Print sampled addresses alone, not their call chains.
+    #[arg(short = 'G', long)]
+    hide_call_graph: bool,
+    /// Write the samples of each event to a file of their own, `INPUT.EVENT.dump`.
+    #[arg(long)]
+    per_event_dump: bool,
     /// Print records of BPF programs too: their symbols, loads, unloads and metadata.
     #[arg(long)]
     show_bpf_events: bool,
@@ -60,6 +91,24 @@ pub(super) struct Args {
     /// Print records of command names, forks and exits too.
     #[arg(long)]
     show_task_events: bool,
+    /// Print records of tasks that come to a CPU or leave it too.
+    #[arg(long)]
+    show_switch_events: bool,
+    /// Print records of namespaces too.
+    #[arg(long)]
+    show_namespace_events: bool,
+    /// Print records of cgroups too.
+    #[arg(long)]
+    show_cgroup_events: bool,
+    /// Print records of lost records too.
+    #[arg(long)]
+    show_lost_events: bool,
+    /// Print the ends of rounds too, and all records as they stand in the recording.
+    #[arg(long)]
+    show_round_events: bool,
+    /// Print records of kernel text that changed, and of kernel symbols, too.
+    #[arg(long)]
+    show_text_poke_events: bool,
     /// Only samples of these commands.
     #[arg(short = 'c', long = "comms", alias = "comm", value_name = "LIST", value_delimiter = ',')]
     comms: Vec<String>,
@@ -72,6 +121,21 @@ pub(super) struct Args {
     /// Only samples of these CPUs, such as `0,2-3`.
     #[arg(short = 'C', long, value_name = "LIST")]
     cpu: Option<String>,
+    /// Only samples of these times: `FROM,TO` in seconds, `10%-20%`, `10%/2`.
+    #[arg(long, value_name = "SPANS", allow_hyphen_values = true)]
+    time: Option<String>,
+    /// Only samples in these modules.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    dsos: Vec<String>,
+    /// Only samples in these functions, by name or first address.
+    #[arg(short = 'S', long, value_name = "LIST", value_delimiter = ',')]
+    symbols: Vec<String>,
+    /// How many bytes behind an address of `-S` count as it.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "symbols")]
+    addr_range: u64,
+    /// No more of a call chain behind these functions.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    stop_bt: Vec<String>,
     /// The most frames of a call chain.
     #[arg(long, value_name = "N", default_value_t = 127)]
     max_stack: usize,
@@ -101,6 +165,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         (args.show_bpf_events, Show::BpfEvents),
         (args.show_mmap_events, Show::MmapEvents),
         (args.show_task_events, Show::TaskEvents),
+        (args.show_switch_events, Show::SwitchEvents),
+        (args.show_namespace_events, Show::NamespaceEvents),
+        (args.show_cgroup_events, Show::CgroupEvents),
+        (args.show_lost_events, Show::LostEvents),
+        (args.show_round_events, Show::RoundEvents),
+        (args.show_text_poke_events, Show::TextPokeEvents),
     ];
     let mut kinds = vec![RecordKind::SAMPLE];
     let asked = shown.iter().filter(|(is_asked, _)| *is_asked);
@@ -108,17 +178,25 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |error| input::cannot_read(&args.input, &error);
     let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
     let dumps = DumpsOnDisk::new(&args.symbols_from);
-    let index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
+    let mut index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
+    if args.show_round_events {
+        index.entries.sort_by_key(|it| it.position);
+    }
     let options = options(args, &file, &recording, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let source = Source { recording: &recording, index: &index, input: &file, names: &names };
-    let told = script(&source, &options, &mut out).map_err(|error| match error {
+    let failure = |error| match error {
         script::Error::Write(error) => Failure::because("cannot write the samples", &error),
         error => Failure::because(format!("cannot read `{}`", args.input.display()), &error),
-    })?;
+    };
+    let told = if args.per_event_dump {
+        per_event(args, &source, &options, &mut out, failure)?
+    } else {
+        script(&source, &options, &mut out).map_err(failure)?
+    };
     input::tell(&index.anomalies, told.n_bad_chains);
     input::tell_ends(&told.ends);
     input::tell_left_out(told.n_left_out);
@@ -127,35 +205,103 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes the samples of each event to a file of their own, and all other records to `out`.
+fn per_event(
+    args: &Args,
+    source: &Source<'_>,
+    options: &Options,
+    out: &mut dyn Write,
+    failure: impl Fn(script::Error) -> Failure,
+) -> Result<script::Told, Failure> {
+    let mut told = script::Told::default();
+    let mut written = Vec::new();
+    for (idx, event) in (0..).zip(&source.recording.events) {
+        // A name may hold what no file's can.
+        let name = event.name.replace('/', "_");
+        let path = PathBuf::from(format!("{}.{name}.dump", args.input.display()));
+        let cannot = |error: io::Error| {
+            Failure::because(format!("cannot write `{}`", path.display()), &error)
+        };
+        let mut file = BufWriter::new(std::fs::File::create(&path).map_err(cannot)?);
+        let only = Only { event: Some(idx), ..options.only.clone() };
+        let options = Options { only, records: Records::Samples, ..options.clone() };
+        let of_event = script(source, &options, &mut file).map_err(&failure)?;
+        let len = file.into_inner().map_err(io::IntoInnerError::into_error).map_err(cannot)?;
+        let len = len.metadata().map_err(cannot)?.len();
+        written.push((path, len, of_event.n_samples));
+        told.add(&of_event);
+    }
+    let others = Options { records: Records::Others, ..options.clone() };
+    told.add(&script(source, &others, out).map_err(&failure)?);
+    let cannot = |error: io::Error| Failure::because("cannot write to stdout", &error);
+    for (path, len, n_samples) in written {
+        let (mb, path) = (len as f64 / 1024.0 / 1024.0, path.display());
+        writeln!(out, "[ bpfperf script: Wrote {mb:.3} MB {path} ({n_samples} samples) ]")
+            .map_err(cannot)?;
+    }
+    out.flush().map_err(cannot)?;
+    Ok(told)
+}
+
 fn options(
     args: &Args,
     file: &Input,
     recording: &Recording,
     index: &Index,
 ) -> Result<Options, Failure> {
-    let selection = match &args.fields {
-        None => Selection::Default,
-        Some(list) => Selection::parse(list).map_err(|error| {
-            let known: Vec<&str> = Fields::names().collect();
-            Failure::because("cannot print these fields", &error)
-                .hint(format!("fields are {}", known.join(", ")))
-        })?,
-    };
+    let selection = Selection::parse(args.fields.iter().map(String::as_str));
+    let selection = selection.map_err(|error| {
+        let known: Vec<&str> = Fields::names().collect();
+        Failure::because("cannot print these fields", &error)
+            .hint(format!("fields are {}", known.join(", ")))
+    })?;
     let kinds = script::kinds(recording, index);
     let events = recording.events.iter().zip(kinds);
     let shown = events.map(|(it, kind)| Shown { name: &it.name, attr: &it.attr, kind });
     let events: Vec<_> = shown.collect();
+    let chains = if args.hide_call_graph { Chains::Hidden } else { Chains::Shown };
+    let form = match recording.header {
+        FileHeader::File { .. } => Form::File,
+        FileHeader::Pipe { .. } => Form::Pipe,
+    };
     let fields = selection
-        .of_events(&events)
+        .of_events(&events, chains, form)
         .map_err(|error| Failure::because("cannot print these fields", &error))?;
     let cpus = match &args.cpu {
         None => Vec::new(),
         Some(list) => crate::host::cpus::parse_list(list)
             .map_err(|error| Failure::because(format!("cannot use the CPUs `{list}`"), &error))?,
     };
+    let reference = match recording.feature(FeatureId::CLOCK_DATA) {
+        Some(Feature::ClockData(clock)) => Some(*clock),
+        _ => None,
+    };
+    if reference.is_none() && fields.iter().any(|it| it.contains(Fields::TOD)) {
+        return Err(Failure::new("cannot print `tod`")
+            .cause("the recording does not say what time of day its clock had")
+            .hint("record with `-k CLOCK`, as in `-k monotonic`"));
+    }
+    let times = match &args.time {
+        None => Vec::new(),
+        Some(text) => times::parse(text, bounds(recording, index), args.reltime)
+            .map_err(|error| Failure::because("cannot use `--time`", &error))?,
+    };
     Ok(Options {
         fields,
-        precision: if args.ns { Precision::Nanoseconds } else { Precision::Microseconds },
+        records: Records::All,
+        clock: Clock {
+            precision: if args.ns { Precision::Nanoseconds } else { Precision::Microseconds },
+            since: match (args.reltime, args.deltatime) {
+                (true, _) => Since::First,
+                (false, true) => Since::Previous,
+                (false, false) => Since::Always,
+            },
+            reference,
+            local_time,
+        },
+        chains,
+        layout: if args.latency { Layout::Narrow } else { Layout::Usual },
+        stop_at: args.stop_bt.clone(),
         max_frames: args.max_stack,
         paths: if args.inlining.has_paths() { Paths::Full } else { Paths::Names },
         inlined: args.inlining.inlined(),
@@ -164,9 +310,23 @@ fn options(
             pids: args.pid.iter().copied().map(crate::units::Pid).collect(),
             tids: args.tid.iter().copied().map(crate::units::Tid).collect(),
             cpus,
+            times,
+            dsos: args.dsos.clone(),
+            symbols: args.symbols.clone(),
+            addr_range: args.addr_range,
+            event: None,
         },
         dump: if args.dump_raw_trace { file.origins(recording) } else { Vec::new() },
     })
+}
+
+/// When the first and the last sample were.
+fn bounds(recording: &Recording, index: &Index) -> Option<(Nanos, Nanos)> {
+    if let Some(Feature::SampleTime(times)) = recording.feature(FeatureId::SAMPLE_TIME) {
+        return Some((times.first, times.last));
+    }
+    let times = || index.entries.iter().map(|it| it.order).filter(|it| *it != Nanos(0));
+    times().min().zip(times().max())
 }
 
 /// stdout, written in large pieces and without a search for line ends.

@@ -231,6 +231,12 @@ impl SampleLayout {
         self.word(sample, self.time?).map(Nanos)
     }
 
+    /// The data address, where the event has one.
+    #[inline]
+    pub fn addr(&self, sample: &[u8]) -> Option<Addr> {
+        self.word(sample, self.addr?).map(Addr)
+    }
+
     /// The event's id, where the sample carries one.
     #[inline]
     pub fn id(&self, sample: &[u8]) -> Option<u64> {

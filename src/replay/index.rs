@@ -125,6 +125,8 @@ pub struct Index {
     pub provenance: Provenance,
     /// How its times become times of day.
     pub(super) wall_clock: WallClock,
+    /// The paths of cgroups, by id: the first that was told of each.
+    pub cgroups: FxHashMap<u64, Vec<u8>>,
     /// What the records say of BPF programs, for [`Programs`](super::Programs).
     pub bpf: Notes,
     /// What samples with values stand for.
@@ -213,6 +215,7 @@ impl Index {
                 release: None,
                 provenance: Provenance::default(),
                 wall_clock: WallClock::default(),
+                cgroups: FxHashMap::default(),
                 bpf: Notes::default(),
                 readings: Readings::default(),
                 anomalies: Anomalies::default(),
@@ -372,6 +375,9 @@ impl Pass<'_> {
                 let total = &mut self.index.anomalies.lost_samples;
                 *total = total.saturating_add(lost);
                 self.index.n_lost[event] = self.index.n_lost[event].saturating_add(lost);
+            }
+            Record::Cgroup { id, path } => {
+                self.index.cgroups.entry(id).or_insert_with(|| path.to_vec());
             }
             Record::Throttle(_) => self.index.anomalies.throttled += 1,
             Record::Unknown(_) => self.unknown(raw.header.kind),

@@ -177,7 +177,10 @@ impl Formatter<'_> {
         };
         match &record {
             Record::User(record) => self.dump_user(record, at, text),
-            Record::Namespaces { pid, tid, links } => namespaces(*pid, *tid, links, text),
+            Record::Namespaces { pid, tid, links } => {
+                text.push_str(&namespaces(*pid, *tid, links));
+                text.push('\n');
+            }
             record => {
                 text.push_str(
                     &kernel(header, record, &id).unwrap_or_else(|| describe(header, record)),
@@ -318,7 +321,7 @@ fn raw(bytes: &[u8], text: &mut Text) {
 }
 
 /// What the kernel's records say where `--show-*-events` says nothing or less.
-fn kernel(header: RecordHeader, record: &Record<'_>, id: &SampleId) -> Option<Text> {
+pub(super) fn kernel(header: RecordHeader, record: &Record<'_>, id: &SampleId) -> Option<Text> {
     let event_id = id.id.unwrap_or(u64::MAX);
     Some(match record {
         Record::Lost { id, lost } => format!(": id:{id}: lost:{lost}"),
@@ -371,20 +374,21 @@ fn in_or_out(header: RecordHeader) -> &'static str {
     }
 }
 
-fn namespaces(pid: Pid, tid: Tid, links: &U64s<'_>, text: &mut Text) {
+/// What a record of namespaces says.
+pub(super) fn namespaces(pid: Pid, tid: Tid, links: &U64s<'_>) -> Text {
     const NAMES: [&str; 7] = ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"];
     let words: Vec<u64> = links.iter().collect();
     let links = words.as_chunks::<2>().0;
-    add(text, format_args!(" {pid}/{tid} - nr_namespaces: {}\n\t\t[", links.len()));
+    let mut text = format!(" {pid}/{tid} - nr_namespaces: {}\n\t\t[", links.len());
     for (idx, [device, inode]) in links.iter().enumerate() {
         if idx != 0 && idx % 4 == 0 {
             text.push_str("\n\t\t ");
         }
         let name = NAMES.get(idx).copied().unwrap_or("unknown");
         let end = if idx + 1 == links.len() { "]" } else { ", " };
-        add(text, format_args!("{idx}/{name}: {device}/{}{end}", alternate(*inode)));
+        add(&mut text, format_args!("{idx}/{name}: {device}/{}{end}", alternate(*inode)));
     }
-    text.push('\n');
+    text
 }
 
 fn time_conv(conversion: &TimeConv, text: &mut Text) {

@@ -1,14 +1,16 @@
-//! Which fields of a sample are printed.
+//! Which fields of a sample can be printed.
 
 use bitflags::bitflags;
 
 use crate::perfdata::Attr;
 use crate::perfdata::SampleType;
 
+use super::selection::TRACEPOINT;
+
 bitflags! {
     /// The fields of a printed sample.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Fields: u32 {
+    pub struct Fields: u64 {
         /// The command name.
         const COMM = 1 << 0;
         /// The thread.
@@ -37,37 +39,61 @@ bitflags! {
         const BPF_OUTPUT = 1 << 12;
         /// The line of source.
         const SRCLINE = 1 << 13;
+        /// How far into the module.
+        const DSOFF = 1 << 14;
+        /// The data address.
+        const ADDR = 1 << 15;
+        /// Registers at the interrupt.
+        const IREGS = 1 << 16;
+        /// Registers of the user context.
+        const UREGS = 1 << 17;
+        /// The branches before the sample, by address.
+        const BRSTACK = 1 << 18;
+        /// The branches, by symbol.
+        const BRSTACKSYM = 1 << 19;
+        /// The branches, by their places in modules.
+        const BRSTACKOFF = 1 << 20;
+        /// Where data came from.
+        const DATA_SRC = 1 << 21;
+        /// The weight.
+        const WEIGHT = 1 << 22;
+        /// The latency of the instruction.
+        const INS_LAT = 1 << 23;
+        /// The latency of its retirement.
+        const RETIRE_LAT = 1 << 24;
+        /// The physical data address.
+        const PHYS_ADDR = 1 << 25;
+        /// The page size of the data address.
+        const DATA_PAGE_SIZE = 1 << 26;
+        /// The page size of the code address.
+        const CODE_PAGE_SIZE = 1 << 27;
+        /// The cgroup.
+        const CGROUP = 1 << 28;
+        /// The privilege and other bits of the record's header.
+        const MISC = 1 << 29;
+        /// The time of day.
+        const TOD = 1 << 30;
+        /// What kind of branch a traced one is.
+        const FLAGS = 1 << 31;
+        /// Calls of a trace, indented by their depth.
+        const CALLINDENT = 1 << 32;
+        /// The bytes of the instruction.
+        const INSN = 1 << 33;
+        /// How many these are.
+        const INSNLEN = 1 << 34;
+        /// What was synthesized from a trace.
+        const SYNTH = 1 << 35;
+        /// Instructions per cycle, of a trace.
+        const IPC = 1 << 37;
+        /// The virtual CPU of a guest.
+        const VCPU = 1 << 38;
+        /// The process that runs a guest.
+        const MACHINE_PID = 1 << 39;
     }
 }
 
-/// `PERF_TYPE_TRACEPOINT`.
-const TRACEPOINT: u32 = 2;
-
-/// `PERF_TYPE_SOFTWARE`.
-const SOFTWARE: u32 = 1;
-
-/// An event that is shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its attribute.
-    pub attr: &'a Attr,
-    /// What its samples are.
-    pub kind: Kind,
-}
-
-/// What the samples of an event are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// What the event's type says.
-    Usual,
-    /// Values that a BPF program wrote, of a type that is known.
-    Written,
-}
-
 /// Names as they are typed, in the order in which errors list them.
-const NAMES: [(&str, Fields); 15] = [
+const NAMES: [(&str, Fields); 40] = [
     ("comm", Fields::COMM),
     ("tid", Fields::TID),
     ("pid", Fields::PID),
@@ -78,185 +104,68 @@ const NAMES: [(&str, Fields); 15] = [
     ("ip", Fields::IP),
     ("sym", Fields::SYM),
     ("symbol", Fields::SYM),
-    ("symoff", Fields::SYMOFF),
     ("dso", Fields::DSO),
+    ("dsoff", Fields::DSOFF),
+    ("addr", Fields::ADDR),
+    ("symoff", Fields::SYMOFF),
     ("srcline", Fields::SRCLINE),
     ("period", Fields::PERIOD),
+    ("iregs", Fields::IREGS),
+    ("uregs", Fields::UREGS),
+    ("brstack", Fields::BRSTACK),
+    ("brstacksym", Fields::BRSTACKSYM),
+    ("brstackoff", Fields::BRSTACKOFF),
+    ("data_src", Fields::DATA_SRC),
+    ("weight", Fields::WEIGHT),
     ("bpf-output", Fields::BPF_OUTPUT),
+    ("callindent", Fields::CALLINDENT),
+    ("insn", Fields::INSN),
+    ("insnlen", Fields::INSNLEN),
+    ("synth", Fields::SYNTH),
+    ("phys_addr", Fields::PHYS_ADDR),
+    ("misc", Fields::MISC),
+    ("ipc", Fields::IPC),
+    ("tod", Fields::TOD),
+    ("data_page_size", Fields::DATA_PAGE_SIZE),
+    ("code_page_size", Fields::CODE_PAGE_SIZE),
+    ("ins_lat", Fields::INS_LAT),
+    ("machine_pid", Fields::MACHINE_PID),
+    ("vcpu", Fields::VCPU),
+    ("cgroup", Fields::CGROUP),
+    ("retire_lat", Fields::RETIRE_LAT),
+    ("flags", Fields::FLAGS),
 ];
-
-/// What was asked for: fields by themselves, or changes to what is printed by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The defaults of each event.
-    Default,
-    /// These and no others.
-    Only(Fields),
-    /// The defaults of each event, changed.
-    Changed {
-        /// Printed too.
-        plus: Fields,
-        /// Not printed.
-        minus: Fields,
-    },
-}
-
-/// A list that does not say which fields to print.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnknownField {
-    /// A name is no field.
-    #[error("`{name}` is no field")]
-    NoField {
-        /// The name.
-        name: String,
-    },
-    /// Some names have a sign and some have none.
-    #[error("`{list}` mixes fields with changes to the default ones")]
-    Mixed {
-        /// The list.
-        list: String,
-    },
-}
-
-impl Selection {
-    /// What a list such as `comm,tid,ip`, or `+pid,-dso`, selects.
-    ///
-    /// # Errors
-    ///
-    /// The first name that is no field, or the list if it is of both kinds.
-    pub fn parse(list: &str) -> Result<Self, UnknownField> {
-        let (mut only, mut plus, mut minus) = (Fields::empty(), Fields::empty(), Fields::empty());
-        for name in list.split(',').filter(|it| !it.is_empty()) {
-            if let Some(name) = name.strip_prefix('+') {
-                plus |= Fields::named(name)?;
-            } else if let Some(name) = name.strip_prefix('-') {
-                minus |= Fields::named(name)?;
-            } else {
-                only |= Fields::named(name)?;
-            }
-        }
-        match (only.is_empty(), (plus | minus).is_empty()) {
-            (_, true) => Ok(Self::Only(only)),
-            (true, false) => Ok(Self::Changed { plus, minus }),
-            (false, false) => Err(UnknownField::Mixed { list: list.to_owned() }),
-        }
-    }
-
-    /// The fields that it selects of the samples of each event.
-    ///
-    /// As in perf, the first event of a type decides for all of that type: where a later one's
-    /// samples lack a field, its place is kept. Dummies, which have no samples, decide nothing.
-    ///
-    /// # Errors
-    ///
-    /// The first that was asked for and that the samples do not carry.
-    pub fn of_events(self, events: &[Shown<'_>]) -> Result<Vec<Fields>, MissingField> {
-        let decides = |attr: &Attr| (attr.kind, attr.config) != DUMMY;
-        let of_type = |kind: u32| {
-            let is_first = |it: &&Shown<'_>| it.output_type() == kind && decides(it.attr);
-            match events.iter().find(is_first) {
-                Some(event) => self.of_event(*event),
-                None => {
-                    let sample_type = SampleType::all() - SampleType::CALLCHAIN;
-                    let attr = &Attr { kind, sample_type, ..Attr::default() };
-                    self.of_event(Shown { name: "dummy", attr, kind: Kind::Usual })
-                }
-            }
-        };
-        events.iter().map(|it| of_type(it.output_type())).collect()
-    }
-
-    fn of_event(self, shown: Shown<'_>) -> Result<Fields, MissingField> {
-        let Shown { name: event, attr, kind } = shown;
-        let (asked, fields) = match self {
-            Self::Default => (Fields::empty(), Fields::of_event(attr, kind)),
-            Self::Only(fields) => (fields, fields),
-            Self::Changed { plus, minus } => (plus, (Fields::base(attr, kind) | plus) - minus),
-        };
-        asked.check(event, attr)?;
-        if asked.contains(Fields::SRCLINE) && !fields.contains(Fields::IP) {
-            return Err(MissingField::Address);
-        }
-        let noted = if attr.kind == TRACEPOINT { Fields::empty() } else { Fields::TRACE };
-        Ok(fields - noted)
-    }
-}
-
-impl Shown<'_> {
-    /// The type of event: those that perf tells apart here, which the kernel has a number for, all
-    /// PMUs as one, and what BPF programs wrote.
-    fn output_type(&self) -> u32 {
-        match self.kind {
-            Kind::Usual => self.attr.kind.min(PMU),
-            Kind::Written => WRITTEN,
-        }
-    }
-}
-
-/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`.
-const DUMMY: (u32, u64) = (1, 9);
-
-/// `PERF_TYPE_MAX`: the first number of a PMU.
-const PMU: u32 = 6;
-
-/// What is none of these.
-const WRITTEN: u32 = PMU + 1;
-
-/// A field was asked for that cannot be printed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MissingField {
-    /// The samples do not carry it.
-    #[error("samples of `{event}` carry no `{field}`")]
-    OfSamples {
-        /// The event.
-        event: String,
-        /// The field.
-        field: &'static str,
-    },
-    /// Lines stand with the addresses that they are of, and these were not asked for.
-    #[error("`srcline` is the line of an `ip`, which is not among the fields")]
-    Address,
-}
 
 impl Fields {
     /// Where it was, and how that is called.
-    const PLACE: Self = Self::IP.union(Self::SYM).union(Self::SYMOFF).union(Self::DSO);
+    pub(super) const PLACE: Self = Self::IP.union(Self::SYM).union(Self::SYMOFF).union(Self::DSO);
 
-    /// What is printed of an event with `attr` if nothing is asked for: perf's defaults, less what
-    /// the samples do not carry.
-    ///
-    /// Values that a BPF program wrote are shown as what a tracepoint noted is.
-    pub fn of_event(attr: &Attr, kind: Kind) -> Self {
-        let has_chain = attr.sample_type.contains(SampleType::CALLCHAIN);
-        let base = Self::base(attr, kind);
-        let is_noted = attr.kind == TRACEPOINT || kind == Kind::Written;
-        if is_noted && has_chain { base | (Self::PLACE - Self::missing(attr)) } else { base }
+    /// What lies behind the first fields of a sample, so that all of it has to be decoded.
+    pub(super) const FAR: Self = Self::IREGS
+        .union(Self::UREGS)
+        .union(Self::BRSTACK)
+        .union(Self::BRSTACKSYM)
+        .union(Self::BRSTACKOFF)
+        .union(Self::DATA_SRC)
+        .union(Self::WEIGHT)
+        .union(Self::INS_LAT)
+        .union(Self::RETIRE_LAT)
+        .union(Self::PHYS_ADDR)
+        .union(Self::DATA_PAGE_SIZE)
+        .union(Self::CODE_PAGE_SIZE)
+        .union(Self::CGROUP);
+
+    /// What is printed by what was printed before.
+    pub(super) const IN_ORDER: Self = Self::DATA_SRC;
+
+    /// The field of a name such as `comm`, if it is one.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
     }
 
-    /// The defaults that changes start from. As in perf, call chains are no part of those of
-    /// tracepoints once there is a change.
-    fn base(attr: &Attr, kind: Kind) -> Self {
-        let always = Self::COMM | Self::TID | Self::CPU | Self::TIME | Self::EVENT;
-        let wanted = match attr.kind {
-            _ if kind == Kind::Written => always | Self::BPF_OUTPUT,
-            TRACEPOINT => always | Self::TRACE,
-            SOFTWARE => always | Self::PLACE | Self::PERIOD | Self::BPF_OUTPUT,
-            _ => always | Self::PLACE | Self::PERIOD,
-        };
-        wanted - Self::missing(attr)
-    }
-
-    /// The field of a name such as `comm`.
-    ///
-    /// # Errors
-    ///
-    /// The name, if it is no field.
-    fn named(name: &str) -> Result<Self, UnknownField> {
-        let known = NAMES.iter().find(|(known, _)| *known == name);
-        known
-            .map(|(_, field)| *field)
-            .ok_or_else(|| UnknownField::NoField { name: name.to_owned() })
+    /// The name of the first of these, as it is typed.
+    pub(super) fn first_name(self) -> Option<&'static str> {
+        NAMES.iter().find(|(_, field)| self.contains(*field)).map(|(name, _)| *name)
     }
 
     /// The names of all fields.
@@ -264,167 +173,34 @@ impl Fields {
         NAMES.iter().map(|(name, _)| *name).filter(|it| *it != "symbol")
     }
 
-    /// Checks that samples of `event` carry all of these; a period comes from the event itself.
-    ///
-    /// # Errors
-    ///
-    /// The first that they do not carry.
-    fn check(self, event: &str, attr: &Attr) -> Result<(), MissingField> {
-        let missing = Self::missing(attr) & self;
-        match NAMES.iter().find(|(_, field)| missing.contains(*field)) {
-            Some((field, _)) => Err(MissingField::OfSamples { event: event.to_owned(), field }),
-            None => Ok(()),
-        }
-    }
-
     /// What samples of an event with `attr` do not carry.
-    fn missing(attr: &Attr) -> Self {
+    pub(super) fn missing(attr: &Attr) -> Self {
+        let weight = SampleType::WEIGHT | SampleType::WEIGHT_STRUCT;
+        let address = SampleType::IP | SampleType::ADDR;
         let needs = [
             (Self::TID | Self::PID, SampleType::TID),
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
-            (Self::PLACE | Self::SRCLINE, SampleType::IP),
-            // Other events than tracepoints do not lack it: it is none of theirs.
-            (
-                Self::TRACE,
-                if attr.kind == TRACEPOINT { SampleType::RAW } else { SampleType::empty() },
-            ),
+            (Self::IP | Self::SRCLINE, SampleType::IP),
+            (Self::SYM | Self::SYMOFF | Self::DSO, address),
+            (Self::ADDR, SampleType::ADDR),
+            (Self::DATA_SRC, SampleType::DATA_SRC),
+            (Self::WEIGHT, weight),
+            (Self::INS_LAT | Self::RETIRE_LAT, SampleType::WEIGHT_STRUCT),
+            (Self::IREGS, SampleType::REGS_INTR),
+            (Self::UREGS, SampleType::REGS_USER),
+            (Self::PHYS_ADDR, SampleType::PHYS_ADDR),
+            (Self::DATA_PAGE_SIZE, SampleType::DATA_PAGE_SIZE),
+            (Self::CODE_PAGE_SIZE, SampleType::CODE_PAGE_SIZE),
+            (Self::CGROUP, SampleType::CGROUP),
         ];
+        // Other events than tracepoints do not lack what one noted: it is none of theirs.
+        let is_without_notes =
+            attr.kind == TRACEPOINT && !attr.sample_type.contains(SampleType::RAW);
+        let first = if is_without_notes { Self::TRACE } else { Self::empty() };
         needs
             .iter()
-            .filter(|(_, needed)| !attr.sample_type.contains(*needed))
-            .fold(Self::empty(), |missing, (fields, _)| missing | *fields)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown<'a>(name: &'a str, attr: &'a Attr) -> Shown<'a> {
-        Shown { name, attr, kind: Kind::Usual }
-    }
-
-    fn attr(sample_type: SampleType) -> Attr {
-        Attr { kind: 1, sample_type, ..Attr::default() }
-    }
-
-    #[test]
-    fn defaults_leave_out_what_samples_do_not_carry() {
-        let attr = attr(SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::PERIOD);
-        let fields = Fields::of_event(&attr, Kind::Usual);
-        assert!(!fields.contains(Fields::CPU));
-        assert!(fields.contains(Fields::SYMOFF | Fields::PERIOD | Fields::COMM));
-        assert!(!fields.contains(Fields::PID));
-    }
-
-    #[test]
-    fn what_is_asked_for_must_be_there() {
-        let attr = attr(SampleType::IP | SampleType::TID);
-        for list in ["comm,tid,time,ip", "+time"] {
-            let selection = Selection::parse(list).unwrap();
-            let error = selection.of_event(shown("cpu-clock", &attr)).unwrap_err();
-            assert_eq!(error.to_string(), "samples of `cpu-clock` carry no `time`");
-        }
-        assert_eq!(Selection::parse("comm,tix").unwrap_err().to_string(), "`tix` is no field");
-    }
-
-    #[test]
-    fn lines_are_refused_without_the_addresses_that_they_are_of() {
-        let attr = attr(SampleType::IP | SampleType::TID);
-        let of = |list: &str| Selection::parse(list).unwrap().of_event(shown("cpu-clock", &attr));
-        for list in ["srcline", "comm,sym,srcline", "+srcline,-ip"] {
-            assert_eq!(of(list), Err(MissingField::Address), "{list}");
-        }
-        assert!(of("ip,srcline").is_ok() && of("+srcline").is_ok());
-    }
-
-    #[test]
-    fn a_tracepoint_prints_what_it_noted() {
-        let carried = SampleType::IP | SampleType::TID | SampleType::RAW;
-        let attr = Attr { kind: TRACEPOINT, ..attr(carried) };
-        let fields = |list: &str, attr: &Attr| {
-            Selection::parse(list).unwrap().of_event(shown("sched:sched_switch", attr))
-        };
-        let always = Fields::COMM | Fields::TID | Fields::EVENT;
-        assert_eq!(Fields::of_event(&attr, Kind::Usual), always | Fields::TRACE);
-        assert_eq!(fields("-trace", &attr).unwrap(), always);
-        let with_chain = Attr { sample_type: carried | SampleType::CALLCHAIN, ..attr };
-        assert_eq!(
-            Fields::of_event(&with_chain, Kind::Usual),
-            always | Fields::TRACE | Fields::PLACE
-        );
-        let changed = always | Fields::TRACE | Fields::IP;
-        assert_eq!(fields("+ip", &with_chain).unwrap(), changed);
-        let without_raw = Attr { sample_type: SampleType::IP, ..attr };
-        let error = fields("trace", &without_raw).unwrap_err();
-        assert_eq!(error.to_string(), "samples of `sched:sched_switch` carry no `trace`");
-        let clock = Attr { kind: 1, ..without_raw };
-        assert_eq!(fields("ip,trace", &clock).unwrap(), Fields::IP);
-    }
-
-    #[test]
-    fn the_first_event_of_a_type_decides_for_all_of_it() {
-        let ours = SampleType::IP | SampleType::TID;
-        let (with_cpu, without) = (attr(ours | SampleType::CPU), attr(ours));
-        let hardware = Attr { kind: 0, ..without };
-        let events = [shown("a", &with_cpu), shown("b", &without), shown("c", &hardware)];
-        let fields = Selection::Default.of_events(&events).unwrap();
-        assert_eq!(
-            fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
-            [true, true, false]
-        );
-        let dummy = Attr { config: 9, ..without };
-        let fields =
-            Selection::Default.of_events(&[shown("c", &hardware), shown("d", &dummy)]).unwrap();
-        assert_eq!(
-            fields.iter().map(|it| it.contains(Fields::CPU)).collect::<Vec<_>>(),
-            [false, true]
-        );
-        let error = Selection::Only(Fields::CPU).of_events(&events).unwrap_err();
-        assert_eq!(error.to_string(), "samples of `c` carry no `cpu`");
-    }
-
-    #[test]
-    fn call_chains_of_tracepoints_are_shown_unless_fields_are_changed() {
-        let sample_type = SampleType::IP | SampleType::TID | SampleType::CALLCHAIN;
-        let attr = Attr { kind: TRACEPOINT, sample_type, ..Attr::default() };
-        let fields =
-            |it: Selection| it.of_events(&[shown("sched:sched_switch", &attr)]).unwrap()[0];
-        assert!(fields(Selection::Default).contains(Fields::PLACE));
-        assert!(!fields(Selection::parse("-comm").unwrap()).intersects(Fields::PLACE));
-    }
-
-    #[test]
-    fn what_a_program_wrote_is_shown_by_its_type_as_a_tracepoint_is() {
-        let carried = SampleType::IP | SampleType::TID | SampleType::PERIOD | SampleType::RAW;
-        let attr = attr(carried);
-        let written = Shown { kind: Kind::Written, ..shown("calls", &attr) };
-        let always = Fields::COMM | Fields::TID | Fields::EVENT;
-        let events = [shown("bpf-output", &attr), written];
-        let fields = Selection::Default.of_events(&events).unwrap();
-        let untyped = always | Fields::PLACE | Fields::PERIOD | Fields::BPF_OUTPUT;
-        assert_eq!(fields, [untyped, always | Fields::BPF_OUTPUT]);
-        let attr = Attr { sample_type: carried | SampleType::CALLCHAIN, ..attr };
-        let with_chain = always | Fields::BPF_OUTPUT | Fields::PLACE;
-        assert_eq!(Fields::of_event(&attr, Kind::Written), with_chain);
-        let hardware = Attr { kind: 0, ..attr };
-        assert!(!Fields::of_event(&hardware, Kind::Usual).contains(Fields::BPF_OUTPUT));
-    }
-
-    #[test]
-    fn signs_change_the_defaults() {
-        let attr = attr(SampleType::IP | SampleType::TID | SampleType::PERIOD);
-        let fields =
-            |list| Selection::parse(list).unwrap().of_event(shown("cpu-clock", &attr)).unwrap();
-        let default = Fields::of_event(&attr, Kind::Usual);
-        let place = Fields::SYM | Fields::SYMOFF | Fields::DSO;
-        assert_eq!(fields("-sym,-symoff,-dso"), default - place);
-        assert_eq!(fields("+pid,-sym"), (default | Fields::PID) - Fields::SYM);
-        assert_eq!(fields("pid,ip"), Fields::PID | Fields::IP);
-        assert_eq!(
-            Selection::parse("comm,-sym").unwrap_err().to_string(),
-            "`comm,-sym` mixes fields with changes to the default ones"
-        );
+            .filter(|(_, needed)| !attr.sample_type.intersects(*needed))
+            .fold(first, |missing, (fields, _)| missing | *fields)
     }
 }

@@ -3,13 +3,19 @@
 //! Records are formatted in batches, several at once, and written in order. Every batch is formatted
 //! from nothing but the recording, so it does not matter which thread does it, or when.
 
+mod branches;
+mod clock;
 mod dump;
 mod fields;
+mod filter;
 mod line;
+mod memory;
 mod number;
 mod off_cpu;
 mod place;
 mod record;
+mod registers;
+mod selection;
 mod trace;
 mod written;
 
@@ -38,17 +44,21 @@ use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::Recording;
 use crate::replay::Unwinding;
-use crate::units::Cpu;
 use crate::units::FileOffset;
-use crate::units::Pid;
-use crate::units::Tid;
 
+pub use clock::Clock;
+pub use clock::Precision;
+pub use clock::Since;
 pub use fields::Fields;
-pub use fields::Kind;
-pub use fields::MissingField;
-pub use fields::Selection;
-pub use fields::Shown;
-pub use fields::UnknownField;
+pub use filter::Only;
+pub use filter::TimeRange;
+pub use selection::Chains;
+pub use selection::FieldError;
+pub use selection::Form;
+pub use selection::Kind;
+pub use selection::Selection;
+pub use selection::Shown;
+pub use selection::UnknownField;
 
 use line::Formatter;
 use place::CodeNames;
@@ -60,10 +70,18 @@ use written::Written;
 pub struct Options {
     /// The fields of each event's samples, in the order of the recording's events.
     pub fields: Vec<Fields>,
-    /// Whether times have nine digits after the point, or six.
-    pub precision: Precision,
+    /// Which records.
+    pub records: Records,
+    /// How times are shown.
+    pub clock: Clock,
+    /// Whether call chains are shown.
+    pub chains: Chains,
     /// The most frames of a call chain.
     pub max_frames: usize,
+    /// Functions behind which no more of a call chain is shown.
+    pub stop_at: Vec<String>,
+    /// How wide columns are.
+    pub layout: Layout,
     /// How files of source are shown.
     pub paths: Paths,
     /// Whether functions that were inlined are frames of their own.
@@ -84,26 +102,26 @@ pub struct Origin {
     pub from: u64,
 }
 
-/// Restricts samples; an empty list restricts nothing.
-#[derive(Clone, Debug, Default)]
-pub struct Only {
-    /// Command names.
-    pub comms: Vec<Vec<u8>>,
-    /// Processes.
-    pub pids: Vec<Pid>,
-    /// Threads.
-    pub tids: Vec<Tid>,
-    /// CPUs.
-    pub cpus: Vec<Cpu>,
+/// Which of the listed records are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Records {
+    /// All.
+    #[default]
+    All,
+    /// Samples.
+    Samples,
+    /// All but samples.
+    Others,
 }
 
-/// How finely times are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precision {
-    /// Six digits after the point; what is less is cut off.
-    Microseconds,
-    /// Nine digits after the point.
-    Nanoseconds,
+/// How wide the columns at the beginning of a line are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// As wide as most names and numbers need.
+    #[default]
+    Usual,
+    /// Narrow: command names cut to eight characters, CPUs without brackets.
+    Narrow,
 }
 
 /// Why a recording could not be printed.
@@ -140,6 +158,8 @@ impl std::fmt::Debug for Source<'_> {
 /// What went wrong with the call chains that were printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
+    /// Samples that were printed.
+    pub n_samples: u64,
     /// Samples with a call chain that does not fit into their record.
     pub n_bad_chains: u64,
     /// How the unwinding of samples' stacks ended.
@@ -148,6 +168,17 @@ pub struct Told {
     pub nameless: Nameless,
     /// How many parts of debug information were left out.
     pub n_left_out: u64,
+}
+
+impl Told {
+    /// Adds what went wrong elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        let Self { n_samples, n_bad_chains, ends, nameless } = other;
+        self.n_samples += n_samples;
+        self.n_bad_chains += n_bad_chains;
+        self.ends.add(ends);
+        self.nameless.merge(nameless);
+    }
 }
 
 /// How many records one thread formats at a time.
@@ -187,19 +218,23 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         traces: Traces::new(source.recording),
         written: Written::new(&source.recording.events, source.index.bpf.messages()),
     };
+    let format = |batch| {
+        let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut formatter =
+            pop.unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding, code));
+        let mut text = Vec::new();
+        let done = format_batch(source, batch, &mut formatter, &mut text);
+        idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
+        done.map(|()| text)
+    };
+    // What is printed by what was printed before takes one formatter, which knows that.
+    let is_in_order = shown.intersects(Fields::IN_ORDER) || options.clock.is_in_order();
     for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
-        let texts: Vec<Result<Vec<u8>, perfdata::Error>> = batches
-            .par_chunks(BATCH)
-            .map(|batch| {
-                let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                let mut formatter = pop
-                    .unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding, code));
-                let mut text = Vec::new();
-                let done = format_batch(source, batch, &mut formatter, &mut text);
-                idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
-                done.map(|()| text)
-            })
-            .collect();
+        let texts: Vec<Result<Vec<u8>, perfdata::Error>> = if is_in_order {
+            batches.chunks(BATCH).map(format).collect()
+        } else {
+            batches.par_chunks(BATCH).map(format).collect()
+        };
         for text in texts {
             out.write_all(&text?)?;
         }
@@ -212,9 +247,12 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     let n_left_out = lines.as_ref().map_or(0, Lines::n_left_out);
     let mut told = Told { n_left_out, ..Told::default() };
     for formatter in &idle {
-        told.n_bad_chains += formatter.n_bad_chains;
-        told.ends.add(&formatter.ends());
-        told.nameless.merge(&formatter.nameless);
+        told.add(&Told {
+            n_samples: formatter.n_samples,
+            n_bad_chains: formatter.n_bad_chains,
+            ends: formatter.ends(),
+            nameless: formatter.nameless.clone(),
+        });
     }
     Ok(told)
 }
@@ -297,6 +335,18 @@ pub enum Show {
     MmapEvents,
     /// `COMM`, `FORK`, `EXIT`.
     TaskEvents,
+    /// `SWITCH`, `SWITCH_CPU_WIDE`.
+    SwitchEvents,
+    /// `NAMESPACES`.
+    NamespaceEvents,
+    /// `CGROUP`.
+    CgroupEvents,
+    /// `LOST`.
+    LostEvents,
+    /// `FINISHED_ROUND`.
+    RoundEvents,
+    /// `TEXT_POKE`, `KSYMBOL`.
+    TextPokeEvents,
 }
 
 impl Show {
@@ -308,6 +358,12 @@ impl Show {
             }
             Self::MmapEvents => &[RecordKind::MMAP, RecordKind::MMAP2],
             Self::TaskEvents => &[RecordKind::COMM, RecordKind::FORK, RecordKind::EXIT],
+            Self::SwitchEvents => &[RecordKind::SWITCH, RecordKind::SWITCH_CPU_WIDE],
+            Self::NamespaceEvents => &[RecordKind::NAMESPACES],
+            Self::CgroupEvents => &[RecordKind::CGROUP],
+            Self::LostEvents => &[RecordKind::LOST],
+            Self::RoundEvents => &[RecordKind::FINISHED_ROUND],
+            Self::TextPokeEvents => &[RecordKind::TEXT_POKE, RecordKind::KSYMBOL],
         }
     }
 }

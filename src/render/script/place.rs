@@ -13,6 +13,7 @@ use crate::replay::Name;
 use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::SymbolName;
+use crate::replay::resolved::Level;
 use crate::replay::timeline::Owner;
 use crate::symbols::SourceFrame;
 use crate::units::Addr;
@@ -142,6 +143,38 @@ impl<'a> Places<'a> {
         out.extend_from_slice(&shown[symbol.raw]);
     }
 
+    /// Appends what an address is called: `symbol+0x1f`, or `[unknown]`.
+    pub(super) fn symbol(&self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
+        let name = self.code.names.name(frame);
+        match &name.symbol {
+            Some(symbol) => {
+                self.name(symbol, out);
+                offset(&name, fields, out);
+            }
+            None => out.extend_from_slice(b"[unknown]"),
+        }
+    }
+
+    /// Appends the module that an address is in: ` (module)`.
+    pub(super) fn module(&self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
+        self.dso(frame, &self.code.names.name(frame), fields, out);
+    }
+
+    fn dso(&self, frame: &Frame, name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
+        let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(dso.as_bytes());
+        // How far into what is no file is not told.
+        let is_file = name.dso.is_some()
+            && frame.level == Level::User
+            && matches!(frame.owner, Some(Owner::Mapping(_)));
+        if fields.contains(Fields::DSOFF) && is_file {
+            out.extend_from_slice(b"+0x");
+            hex(name.addr.0, 0, out);
+        }
+        out.push(b')');
+    }
+
     /// The function that has the code: ` symbol+0x1f (module)`.
     fn own(
         &self,
@@ -163,10 +196,7 @@ impl<'a> Places<'a> {
             }
         }
         if fields.contains(Fields::DSO) {
-            let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
-            out.extend_from_slice(b" (");
-            out.extend_from_slice(dso.as_bytes());
-            out.push(b')');
+            self.dso(frame, name, fields, out);
         }
         if fields.contains(Fields::SRCLINE) {
             self.own_line(frame, name, found, out);

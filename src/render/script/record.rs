@@ -7,6 +7,7 @@ use crate::perfdata::Cursor;
 use crate::perfdata::MmapId;
 use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
+use crate::perfdata::RecordKind;
 use crate::perfdata::SampleId;
 use crate::perfdata::SampleType;
 use crate::perfdata::UserRecord;
@@ -18,6 +19,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Fields;
+use super::dump;
 use super::line::Formatter;
 use super::line::Prefix;
 use super::number::alternate;
@@ -46,12 +48,16 @@ impl Formatter<'_> {
         if let Record::User(UserRecord::BpfMetadata(metadata)) = &record {
             return bpf_metadata(metadata, out);
         }
+        if header.kind == RecordKind::FINISHED_ROUND {
+            return out.extend_from_slice(b"PERF_RECORD_FINISHED_ROUND\n");
+        }
         let (sample_pid, sample_tid) = id.task.unwrap_or((Pid(-1), Tid(-1)));
         let task = match &record {
             Record::Mmap(it) => (it.pid, it.tid),
             Record::Mmap2(it) => (it.pid, it.tid),
             Record::Comm(it) => (it.pid, it.tid),
             Record::Fork(it) | Record::Exit(it) => (it.pid, it.tid),
+            Record::Namespaces { pid, tid, .. } => (*pid, *tid),
             _ => (sample_pid, sample_tid),
         };
         // What the record itself changes holds from its own moment on.
@@ -63,16 +69,28 @@ impl Formatter<'_> {
             fields.contains(Fields::IP) && event.attr.sample_type.contains(SampleType::CALLCHAIN);
         // perf shows whom the record is about by name, and who wrote it by number.
         let task = (sample_pid, sample_tid);
-        let prefix = Prefix { fields, task, cpu: id.cpu, time, has_chain };
+        if !self.has_cpu(id.cpu) {
+            return;
+        }
+        let prefix = Prefix { fields, header, task, cpu: id.cpu, time, has_chain };
         self.prefix(&prefix, known, out);
         write!(
             out,
             "PERF_RECORD_{}{}",
             header.kind.name().unwrap_or("UNKNOWN"),
-            describe(header, &record)
+            shown(header, &record, &id)
         )
         .expect("writing to memory");
         out.push(b'\n');
+    }
+}
+
+/// What a record says, as `--show-*-events` has it.
+fn shown(header: RecordHeader, record: &Record<'_>, id: &SampleId) -> String {
+    match record {
+        Record::Lost { lost, .. } => format!(" lost {lost}"),
+        Record::Namespaces { pid, tid, links } => dump::namespaces(*pid, *tid, links),
+        record => dump::kernel(header, record, id).unwrap_or_else(|| describe(header, record)),
     }
 }
 

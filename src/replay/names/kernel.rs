@@ -221,6 +221,7 @@ mod tests {
             provenance: Provenance::default(),
             wall_clock: WallClock::default(),
             unnamed_jit: BTreeMap::new(),
+            cgroups: FxHashMap::default(),
             bpf,
             anomalies: Anomalies::default(),
         };

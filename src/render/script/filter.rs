@@ -1,0 +1,144 @@
+//! Which samples are printed.
+
+use crate::units::Addr;
+use crate::units::Cpu;
+use crate::units::Nanos;
+use crate::units::Pid;
+use crate::units::Tid;
+
+/// Restricts samples; an empty list restricts nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Only {
+    /// Command names.
+    pub comms: Vec<Vec<u8>>,
+    /// Processes.
+    pub pids: Vec<Pid>,
+    /// Threads.
+    pub tids: Vec<Tid>,
+    /// CPUs, of all records.
+    pub cpus: Vec<Cpu>,
+    /// Times.
+    pub times: Vec<TimeRange>,
+    /// Modules, by path or name.
+    pub dsos: Vec<String>,
+    /// Functions, by name or first address.
+    pub symbols: Vec<String>,
+    /// How many bytes behind an address of `symbols` count as it.
+    pub addr_range: u64,
+    /// One event, by its number in the recording.
+    pub event: Option<u32>,
+}
+
+/// A span of time, both ends included; 0 is an open end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first moment.
+    pub start: Nanos,
+    /// The last moment.
+    pub end: Nanos,
+}
+
+impl Only {
+    /// Whether what happened at `time` is wanted. Of spans that follow each other, each ends before
+    /// the next one, but for the last.
+    ///
+    /// Source: `perf_time__ranges_skip_sample()` in `tools/perf/util/time-utils.c`.
+    pub(super) fn has_time(&self, time: Nanos) -> bool {
+        let is_after = |range: &TimeRange| range.start <= time;
+        match self.times.as_slice() {
+            _ if time == Nanos(0) => true,
+            [] => true,
+            [range] => is_after(range) && (range.end == Nanos(0) || time <= range.end),
+            [ranges @ .., last] => {
+                ranges.iter().any(|it| is_after(it) && time < it.end)
+                    || is_after(last) && time <= last.end
+            }
+        }
+    }
+
+    /// Whether records of `cpu` are wanted; those of no CPU are.
+    pub(super) fn has_cpu(&self, cpu: Option<u32>) -> bool {
+        let Some(cpu) = cpu.filter(|it| *it != u32::MAX) else { return true };
+        self.cpus.is_empty() || self.cpus.iter().any(|it| it.0 == cpu)
+    }
+
+    /// Whether the thread `tid` of `pid` is wanted.
+    pub(super) fn has_thread(&self, pid: Pid, tid: Tid) -> bool {
+        (self.pids.is_empty() || self.pids.contains(&pid))
+            && (self.tids.is_empty() || self.tids.contains(&tid))
+    }
+
+    /// Whether places have to be named to say whether they are wanted.
+    pub(super) fn needs_names(&self) -> bool {
+        !self.dsos.is_empty() || !self.symbols.is_empty()
+    }
+
+    /// Whether a function is wanted that is called `name` and begins at `start`, in which `addr` is.
+    pub(super) fn has_symbol(&self, symbol: Option<(&str, Addr)>, addr: Addr) -> bool {
+        if self.symbols.is_empty() {
+            return true;
+        }
+        let is_named = symbol.is_some_and(|(name, start)| {
+            let start = format!("{:#x}", start.0);
+            self.symbols.iter().any(|it| *it == name || *it == start)
+        });
+        is_named
+            || self.symbols.iter().filter_map(|it| address(it)).any(|it| self.is_near(it, addr))
+    }
+
+    fn is_near(&self, start: u64, addr: Addr) -> bool {
+        addr.0.checked_sub(start).is_some_and(|it| it == 0 || it < self.addr_range)
+    }
+}
+
+/// The address that a text is.
+fn address(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_times(ranges: &[(u64, u64)], want: [bool; 6]) {
+        let range = |&(start, end)| TimeRange { start: Nanos(start), end: Nanos(end) };
+        let only = Only { times: ranges.iter().map(range).collect(), ..Only::default() };
+        assert_eq!([0, 5, 10, 15, 20, 25].map(|it| only.has_time(Nanos(it))), want);
+    }
+
+    #[test]
+    fn spans_of_time_have_open_ends_or_follow_each_other() {
+        check_times(&[], [true; 6]);
+        check_times(&[(10, 0)], [true, false, true, true, true, true]);
+        check_times(&[(0, 10)], [true, true, true, false, false, false]);
+        check_times(&[(5, 10), (15, 20)], [true, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn functions_are_wanted_by_name_start_or_address() {
+        let only = |symbols: &[&str], addr_range| Only {
+            symbols: symbols.iter().map(|it| (*it).to_owned()).collect(),
+            addr_range,
+            ..Only::default()
+        };
+        let main = Some(("main", Addr(0x1000)));
+        assert!(only(&[], 0).has_symbol(None, Addr(1)));
+        assert!(only(&["x", "main"], 0).has_symbol(main, Addr(0x1010)));
+        assert!(only(&["0x1000"], 0).has_symbol(main, Addr(0x1010)));
+        assert!(!only(&["0x1001"], 0).has_symbol(main, Addr(0x1010)));
+        assert!(only(&["0x1001"], 0x10).has_symbol(None, Addr(0x1010)));
+        assert!(!only(&["0x1001"], 0xf).has_symbol(None, Addr(0x1010)));
+        assert!(!only(&["main"], 0).has_symbol(None, Addr(0x1010)));
+    }
+
+    #[test]
+    fn what_has_no_cpu_is_of_all() {
+        let only = Only { cpus: vec![Cpu(1)], ..Only::default() };
+        assert_eq!(
+            [Some(1), Some(0), Some(u32::MAX), None].map(|it| only.has_cpu(it)),
+            [true, false, true, true]
+        );
+    }
+}
