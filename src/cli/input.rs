@@ -4,6 +4,7 @@ use std::fs::File;
 use std::fs::Metadata;
 use std::io;
 use std::io::BufWriter;
+use std::io::Seek;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -135,14 +136,26 @@ fn open_file(path: &Path) -> Result<File, Failure> {
     };
     if path == Path::new("-") {
         return spill(&mut io::stdin().lock())
+            .and_then(unpacked)
             .map_err(|error| Failure::because("cannot read stdin", &error));
     }
     let mut file = File::open(path).map_err(|error| cannot(&error))?;
     let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
     if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
-        return spill(&mut file).map_err(|error| cannot(&error));
+        return spill(&mut file).and_then(unpacked).map_err(|error| cannot(&error));
     }
-    Ok(file)
+    unpacked(file).map_err(|error| cannot(&error))
+}
+
+/// What `file` holds, unpacked if it was packed by gzip or zstd.
+fn unpacked(mut file: File) -> io::Result<File> {
+    let mut magic = [0; 4];
+    let n = ReadAt::read_at(&file, 0, &mut magic)?;
+    match magic.get(..n).unwrap_or_default() {
+        [0x1f, 0x8b, ..] => spill(&mut flate2::read::MultiGzDecoder::new(&mut file)),
+        [0x28, 0xb5, 0x2f, 0xfd] => spill(&mut zstd::stream::Decoder::new(&mut file)?),
+        _ => Ok(file),
+    }
 }
 
 /// The records of a recording in a temporary file, none of them compressed.
@@ -166,6 +179,8 @@ fn inflate(path: &Path, files: &Files, recording: &mut Recording) -> Result<File
 fn spill(from: &mut dyn io::Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(from, &mut file)?;
+    // What it holds may have to be unpacked from its beginning.
+    file.rewind()?;
     Ok(file)
 }
 

@@ -20,6 +20,7 @@ use crate::render::script::Form;
 use crate::render::script::Layout;
 use crate::render::script::Only;
 use crate::render::script::Options;
+use crate::render::script::Output;
 use crate::render::script::Precision;
 use crate::render::script::Records;
 use crate::render::script::Selection;
@@ -40,6 +41,7 @@ use super::inlining;
 use super::input;
 use super::input::Input;
 use super::lacking;
+use super::message;
 use super::message::Failure;
 use super::naming;
 use super::sources::DumpsOnDisk;
@@ -76,6 +78,9 @@ pub(super) struct Args {
     /// Print sampled addresses alone, not their call chains.
     #[arg(short = 'G', long)]
     hide_call_graph: bool,
+    /// Print an object of JSON for each record, on a line of its own.
+    #[arg(long)]
+    json: bool,
     /// Write the samples of each event to a file of their own, `INPUT.EVENT.dump`.
     #[arg(long)]
     per_event_dump: bool,
@@ -150,6 +155,29 @@ pub(super) struct Args {
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    habits: Habits,
+}
+
+/// What perf takes and what changes nothing here.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
+#[derive(Debug, clap::Args)]
+struct Habits {
+    /// Taken for the habit of it: all of the recording is read.
+    #[arg(short, long, hide = true)]
+    all_cpus: bool,
+    /// Taken for the habit of it: call chains that came in parts are joined.
+    #[arg(long, hide = true)]
+    merge_callchains: bool,
+    /// Taken for the habit of it: traces of the hardware are not decoded.
+    #[arg(long, hide = true, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    itrace: Option<String>,
+    /// Taken for the habit of it: traces of the hardware are not decoded.
+    #[arg(long, hide = true)]
+    no_itrace: bool,
+    /// Taken for the habit of it: the kernel has no path.
+    #[arg(long, hide = true)]
+    show_kernel_path: bool,
 }
 
 /// Runs `bpfperf script`.
@@ -198,6 +226,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         script(&source, &options, &mut out).map_err(failure)?
     };
     input::tell(&index.anomalies, told.n_bad_chains);
+    if told.n_guest != 0 {
+        let samples = if told.n_guest == 1 { "sample" } else { "samples" };
+        message::warn(&format!("{} {samples} of guests left out", told.n_guest));
+    }
     input::tell_ends(&told.ends);
     input::tell_left_out(told.n_left_out);
     machine.tell_troubles();
@@ -288,6 +320,7 @@ fn options(
     };
     Ok(Options {
         fields,
+        output: if args.json { Output::Json } else { Output::Text },
         records: Records::All,
         clock: Clock {
             precision: if args.ns { Precision::Nanoseconds } else { Precision::Microseconds },

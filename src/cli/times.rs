@@ -65,7 +65,7 @@ pub(super) fn parse(
         let (start, end) = part.split_once(',').unwrap_or((part, ""));
         let moment = |it: &str| if it.is_empty() { Some(0) } else { nanoseconds(it) };
         let (start, end) = moment(start).zip(moment(end)).ok_or_else(no)?;
-        let is_open = end == 0 || 1 < parts.len() && (start == 0 || end == 0);
+        let is_open = end == 0 || 1 < parts.len() && start == 0;
         if !is_open && end < start || 1 < parts.len() && end == 0 {
             return Err(NoTime::Order { text: text.to_owned() });
         }

@@ -33,11 +33,14 @@ use crate::units::BuildId;
 use crate::units::FileOffset;
 use crate::units::Nanos;
 use crate::units::Pid;
+use crate::units::Tid;
 
 use super::Anomalies;
+use super::Deferred;
 use super::Error;
 use super::Recording;
 use super::Unnamed;
+use super::deferred;
 use super::jit::Adding;
 use super::jit::Clock;
 use super::jit::JitDumps;
@@ -131,6 +134,8 @@ pub struct Index {
     pub bpf: Notes,
     /// What samples with values stand for.
     pub readings: Readings,
+    /// User call chains that came later than their samples.
+    pub deferred: Deferred,
     /// What went wrong without stopping the pass.
     pub anomalies: Anomalies,
 }
@@ -196,6 +201,10 @@ impl Index {
             late: Vec::new(),
             private: Assembler::default(),
             values: readings::Collector::default(),
+            chains: deferred::Collector::default(),
+            has_late_chains: recording.events.iter().any(|it| {
+                it.attr.flags.intersects(AttrFlags::DEFER_CALLCHAIN | AttrFlags::DEFER_OUTPUT)
+            }),
             comm_ids: FxHashMap::default(),
             file_ids: FxHashMap::default(),
             ambiguous: FxHashSet::default(),
@@ -218,6 +227,7 @@ impl Index {
                 cgroups: FxHashMap::default(),
                 bpf: Notes::default(),
                 readings: Readings::default(),
+                deferred: Deferred::default(),
                 anomalies: Anomalies::default(),
             },
         };
@@ -233,6 +243,7 @@ impl Index {
     }
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each holds for the whole pass")]
 struct Pass<'r> {
     recording: &'r Recording,
     wanted: &'r Wanted,
@@ -251,6 +262,9 @@ struct Pass<'r> {
     late: Vec<(u64, Fact)>,
     private: Assembler,
     values: readings::Collector,
+    chains: deferred::Collector,
+    /// Whether parts of call chains may come later.
+    has_late_chains: bool,
     comm_ids: FxHashMap<Vec<u8>, CommId>,
     /// The files of each path, build id and inode, which may be of several generations.
     file_ids: FxHashMap<MappedFile, Vec<FileId>>,
@@ -327,6 +341,14 @@ impl Pass<'_> {
         } else {
             self.index.n_samples[event as usize] += 1;
         }
+        if self.has_late_chains
+            && let Ok(Some(chain)) = of.sample.callchain(raw.body)
+            && let Some(cookie) = deferred::cookie(&chain)
+        {
+            let entry = self.entry(raw.at, of.sample.time(raw.body));
+            let tid = of.sample.task(raw.body).map_or(Tid(-1), |it| it.1);
+            self.chains.sample(entry, tid, cookie);
+        }
         if self.wants_samples {
             self.list(raw.at, of.sample.time(raw.body));
         }
@@ -375,6 +397,11 @@ impl Pass<'_> {
                 let total = &mut self.index.anomalies.lost_samples;
                 *total = total.saturating_add(lost);
                 self.index.n_lost[event] = self.index.n_lost[event].saturating_add(lost);
+            }
+            Record::CallchainDeferred { cookie, ips } => {
+                let entry = self.entry(raw.at, id.time);
+                let tid = id.task.map_or(Tid(-1), |it| it.1);
+                self.chains.chain(entry, tid, cookie, &ips);
             }
             Record::Cgroup { id, path } => {
                 self.index.cgroups.entry(id).or_insert_with(|| path.to_vec());
@@ -699,6 +726,7 @@ impl Pass<'_> {
         if !self.index.entries.is_sorted() {
             self.index.entries.sort_unstable();
         }
+        self.index.deferred = self.chains.finish(&mut self.index.entries);
         self.index
     }
 }

@@ -17,6 +17,7 @@
 
 mod anomalies;
 mod codes;
+mod deferred;
 mod index;
 mod jit;
 mod lines;
@@ -40,6 +41,7 @@ pub use anomalies::Anomalies;
 pub use codes::CodeFiles;
 pub use codes::Codes;
 pub use codes::NoCode;
+pub use deferred::Deferred;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;

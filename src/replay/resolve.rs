@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use rustc_hash::FxHashMap;
 
+use crate::perfdata::Endian;
 use crate::perfdata::RawRecord;
 use crate::perfdata::ReadAt;
 use crate::perfdata::RecordKind;
@@ -24,6 +25,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::CodeFiles;
+use super::Deferred;
 use super::Ends;
 use super::Error;
 use super::Frame;
@@ -143,6 +145,7 @@ impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
 struct Worker<'a> {
     recording: &'a Recording,
     readings: &'a Readings,
+    deferred: &'a Deferred,
     keep: Keep,
     max_frames: usize,
     resolver: Resolver<'a>,
@@ -181,6 +184,7 @@ impl<'a> Worker<'a> {
         Self {
             recording,
             readings: &index.readings,
+            deferred: &index.deferred,
             keep,
             max_frames,
             resolver: Resolver::with_unwinding(&index.timeline, unwinding),
@@ -218,6 +222,11 @@ impl<'a> Worker<'a> {
         let at: Ip = (task.process.version, mode, ip);
         let (frame, group) = self.ip(&task, at, moment);
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
+        let later = chain.as_ref().ok().and_then(|it| self.deferred.merged(raw.at.0, it.as_ref()?));
+        let chain = match &later {
+            Some(later) => Ok(Some(U64s::new(later, Endian::NATIVE))),
+            None => chain,
+        };
         let state = if self.keep.stack { layout.user_state(raw.body) } else { Ok(None) };
         let stack = match (chain, state) {
             (Ok(Some(chain)), Ok(None)) => self.stack(&task, &chain, moment),

@@ -11,6 +11,7 @@ use crate::units::Tid;
 
 use super::Ends;
 use super::Unwinding;
+use super::deferred::CONTEXT_USER_DEFERRED;
 use super::resolved::CommId;
 use super::resolved::Level;
 use super::spans::Moment;
@@ -145,6 +146,8 @@ impl<'t> Resolver<'t> {
             if ip >= CONTEXT_MAX {
                 is_return_address = false;
                 cpumode = match ip {
+                    // What would follow is the number of a chain that never came.
+                    CONTEXT_USER_DEFERRED => return,
                     CONTEXT_HV => misc::HYPERVISOR,
                     CONTEXT_KERNEL => {
                         came_by_kernel = true;

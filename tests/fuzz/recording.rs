@@ -23,12 +23,17 @@ use bpfperf::render::header::Form;
 use bpfperf::render::header::Header;
 use bpfperf::render::report;
 use bpfperf::render::report::Style;
+use bpfperf::render::script::Chains;
+use bpfperf::render::script::Clock;
 use bpfperf::render::script::Fields;
-use bpfperf::render::script::Kind;
+use bpfperf::render::script::Layout;
 use bpfperf::render::script::Only;
 use bpfperf::render::script::Options;
 use bpfperf::render::script::Origin;
+use bpfperf::render::script::Output;
 use bpfperf::render::script::Precision;
+use bpfperf::render::script::Records;
+use bpfperf::render::script::Since;
 use bpfperf::render::script::Source;
 use bpfperf::render::script::script;
 
@@ -126,18 +131,27 @@ pub(crate) fn read(
     let source = Source { recording: &recording, index: &index, input, names: &names };
     let mut options = Options {
         dump: Vec::new(),
-        fields: recording
-            .events
-            .iter()
-            .map(|it| Fields::of_event(&it.attr, Kind::Usual) | Fields::SRCLINE)
-            .collect(),
-        precision: Precision::Nanoseconds,
+        fields: vec![Fields::all(); recording.events.len()],
+        output: Output::Text,
+        records: Records::All,
+        clock: Clock {
+            precision: Precision::Nanoseconds,
+            since: Since::First,
+            reference: None,
+            local_time: |_| None,
+        },
+        chains: Chains::Shown,
+        layout: Layout::Narrow,
+        stop_at: Vec::new(),
         max_frames: 127,
         paths: Paths::Names,
         inlined: Inlined::Shown,
         only: Only::default(),
     };
     script(&source, &options, &mut sink())?;
+    options.output = Output::Json;
+    script(&source, &options, &mut sink())?;
+    options.output = Output::Text;
     options.dump = vec![Origin { path: "perf.data".to_owned(), from: 0 }];
     script(&source, &options, &mut sink())?;
 

@@ -10,6 +10,7 @@ use crate::replay::spans::Moment;
 
 use super::Fields;
 use super::line::Formatter;
+use super::sample::Met;
 
 /// How one went, from its flag word.
 ///
@@ -113,6 +114,23 @@ impl Formatter<'_> {
             }
             let _written = write!(out, "{}", Flags(flags));
         }
+    }
+
+    /// The branches of a sample, with their places and flags.
+    pub(super) fn named_branches(
+        &self,
+        branches: &Branches<'_>,
+        met: &Met<'_>,
+    ) -> impl Iterator<Item = (Frame, Frame, String)> {
+        let words: Vec<u64> = branches.entries.iter().collect();
+        let place = |addr| self.data_frame(&met.task, met.mode, addr, met.moment);
+        let branches: Vec<_> = words
+            .as_chunks::<3>()
+            .0
+            .iter()
+            .map(|[from, to, flags]| (place(*from), place(*to), Flags(*flags).to_string()))
+            .collect();
+        branches.into_iter()
     }
 
     /// The place of an address that was not run: of the kernel or of user code, as its number says.

@@ -2,36 +2,27 @@
 
 use std::io::Write as _;
 
-use crate::events::is_bpf_output;
-use crate::perfdata::Attr;
 use crate::perfdata::Cursor;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
-use crate::perfdata::Sample;
-use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::misc;
 use crate::render::escape::escape;
 use crate::replay::Ends;
-use crate::replay::Event;
 use crate::replay::Frame;
 use crate::replay::Nameless;
-use crate::replay::Reading;
 use crate::replay::Recording;
 use crate::replay::Resolver;
 use crate::replay::TaskAt;
 use crate::replay::Unwinding;
 use crate::replay::spans::Moment;
-use crate::replay::timeline::Owner;
 use crate::replay::unnamed_comm;
-use crate::units::Addr;
 use crate::units::FileOffset;
 use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
-use super::Chains;
 use super::Fields;
 use super::Layout;
 use super::Options;
@@ -39,39 +30,36 @@ use super::Records;
 use super::Source;
 use super::Texts;
 use super::clock::Printed;
-use super::memory;
 use super::number::decimal;
-use super::number::hex;
 use super::number::signed;
 use super::number::zero_padded;
-use super::off_cpu;
 use super::place::CodeNames;
 use super::place::Places;
-use super::registers;
 use super::registers::Machine;
-use super::written;
 
 /// Formats records; each thread has one of its own, with what it has named so far.
 pub(super) struct Formatter<'a> {
     pub(super) source: &'a Source<'a>,
-    options: &'a Options,
-    texts: &'a Texts,
-    resolver: Resolver<'a>,
+    pub(super) options: &'a Options,
+    pub(super) texts: &'a Texts,
+    pub(super) resolver: Resolver<'a>,
     /// The longest name of an event, to which all are aligned.
-    name_width: usize,
+    pub(super) name_width: usize,
     /// What is shown of a frame.
     pub(super) places: Places<'a>,
     /// The machine that was recorded.
-    machine: Machine,
+    pub(super) machine: Machine,
     printed: Printed,
     /// How wide what says where data came from has become.
-    data_source_width: usize,
-    comms: Vec<String>,
-    frames: Vec<Frame>,
+    pub(super) data_source_width: usize,
+    pub(super) comms: Vec<String>,
+    pub(super) frames: Vec<Frame>,
     /// Samples whose call chain does not fit into their record.
     pub(super) n_bad_chains: u64,
     /// Samples that were printed.
     pub(super) n_samples: u64,
+    /// Samples of guests, which were not.
+    pub(super) n_guest: u64,
     /// Samples that have no name where one is shown.
     pub(super) nameless: Nameless,
 }
@@ -112,6 +100,7 @@ impl<'a> Formatter<'a> {
             frames: Vec::new(),
             n_bad_chains: 0,
             n_samples: 0,
+            n_guest: 0,
             nameless: Nameless::default(),
         }
     }
@@ -145,241 +134,6 @@ impl<'a> Formatter<'a> {
         }
     }
 
-    fn sample(&mut self, header: RecordHeader, body: &[u8], at: FileOffset, out: &mut Vec<u8>) {
-        let recording = self.source.recording;
-        let Some(idx) = recording.event_of_sample(body) else { return };
-        let event = &recording.events[idx as usize];
-        let own = [Reading { event: idx, period: event.sample.period(body) }];
-        for reading in self.source.index.readings.of(event, at.0).unwrap_or(&own) {
-            self.delivered(header, body, at, event, *reading, out);
-        }
-    }
-
-    /// A sample of `of` as one of the event that `reading` is of.
-    fn delivered(
-        &mut self,
-        header: RecordHeader,
-        body: &[u8],
-        at: FileOffset,
-        of: &Event,
-        reading: Reading,
-        out: &mut Vec<u8>,
-    ) {
-        let recording = self.source.recording;
-        let Reading { event: idx, period } = reading;
-        let event = &recording.events[idx as usize];
-        let layout = &of.sample;
-        let time = layout.time(body).unwrap_or_default();
-        let moment = Moment { time, position: at.0 };
-        let (pid, tid) = layout.task(body).unwrap_or((Pid(-1), Tid(-1)));
-        let task = self.resolver.task(pid, tid, moment);
-        let cpu = layout.cpu(body);
-        let mode = layout.cpumode(body, header.cpumode());
-        let ip = layout.ip(body).unwrap_or_default().0;
-        let only = &self.options.only;
-        let fields = self.options.fields[idx as usize];
-        if fields.is_empty()
-            || only.event.is_some_and(|it| it != idx)
-            || !only.has_time(time)
-            || !only.has_cpu(cpu)
-            || !only.has_thread(pid, tid)
-            || !self.is_wanted(&task, tid)
-            || only.needs_names() && !self.is_wanted_place(&self.frame(&task, mode, ip, moment))
-        {
-            return;
-        }
-        self.n_samples += 1;
-        let far = if fields.intersects(Fields::FAR) { layout.decode(body, at).ok() } else { None };
-        let both = layout.callchain(body).and_then(|it| Ok((it, layout.user_state(body)?)));
-        let (chain, state) = both.unwrap_or_else(|_| {
-            self.n_bad_chains += 1;
-            (None, None)
-        });
-        let chain = chain.filter(|_| self.options.chains == Chains::Shown);
-        let has_chain = fields.contains(Fields::IP) && chain.is_some();
-        let prefix = Prefix { fields, header, task: (pid, tid), cpu, time, has_chain };
-        self.prefix(&prefix, task, out);
-        if fields.contains(Fields::PERIOD) {
-            decimal(period, 10, out);
-            out.push(b' ');
-        }
-        if fields.contains(Fields::EVENT) {
-            out.extend(std::iter::repeat_n(b' ', self.name_width.saturating_sub(event.name.len())));
-            out.extend_from_slice(escape(event.name.as_bytes()).as_bytes());
-            out.extend_from_slice(b": ");
-        }
-        if fields.contains(Fields::FLAGS) {
-            // Nothing but traces of the hardware has flags.
-            out.extend_from_slice(&[b' '; 24]);
-        }
-        if fields.contains(Fields::TRACE)
-            && let Ok(Some(raw)) = layout.raw(body)
-        {
-            // Functions that raw data points to are the kernel's.
-            let function = |addr| {
-                let frame = self.resolver.frame(&task, misc::KERNEL, addr, moment);
-                let symbol = self.source.names.name(&frame).symbol?;
-                Some((symbol.shown(), symbol.offset))
-            };
-            self.texts.traces.print(idx as usize, raw, function, out);
-        }
-        let is_written = fields.contains(Fields::BPF_OUTPUT) && is_bpf_output(&event.attr);
-        let mut dumped = None;
-        if let Some(off_cpu) = layout.off_cpu(body) {
-            // Most of it has been printed with the other fields.
-            if let Some(more) = off_cpu.more.filter(|_| is_written) {
-                off_cpu::append(&more, out);
-            }
-        } else if is_written
-            && let Ok(Some(raw)) = layout.raw(body)
-            && !self.texts.written.print(idx as usize, raw, out)
-        {
-            dumped = Some(raw);
-        }
-        let address = layout.addr(body).unwrap_or_default().0;
-        let has_branch_form = is_traced_branch(&event.attr);
-        if fields.contains(Fields::ADDR) && !has_branch_form {
-            let frame = self.data_frame(&task, mode, address, moment);
-            self.address(&event.attr, &frame, fields, out);
-        }
-        if let Some(sample) = &far {
-            self.costs(sample, &event.attr, fields, out);
-        }
-        if fields.contains(Fields::IP) {
-            match chain {
-                Some(chain) => {
-                    out.push(b'\n');
-                    let mut frames = std::mem::take(&mut self.frames);
-                    frames.clear();
-                    let max_frames = self.options.max_frames;
-                    self.resolver.chain(&task, &chain, max_frames, moment, &mut frames);
-                    if let Some(state) = &state {
-                        self.resolver.unwind(&task, state, max_frames, moment, &mut frames);
-                    }
-                    let mut sampled = None;
-                    for frame in &frames {
-                        let nameless = self.places.in_chain(frame, fields, out);
-                        sampled = sampled.or(Some(nameless));
-                        if self.is_last(frame) {
-                            break;
-                        }
-                    }
-                    self.count(sampled.flatten(), fields);
-                    self.frames = frames;
-                }
-                None => {
-                    let frame = self.frame(&task, mode, ip, moment);
-                    out.push(b' ');
-                    let nameless = self.places.alone(&frame, fields, out);
-                    self.count(nameless, fields);
-                }
-            }
-        }
-        if has_branch_form && fields.contains(Fields::ADDR) {
-            out.extend_from_slice(b" => ");
-            let frame = self.data_frame(&task, mode, address, moment);
-            self.address(&event.attr, &frame, fields, out);
-        }
-        if let Some(sample) = &far {
-            self.state(sample, &of.attr, fields, out);
-            if let Some(branches) = &sample.branches
-                && fields.intersects(Fields::BRSTACK | Fields::BRSTACKSYM | Fields::BRSTACKOFF)
-            {
-                self.branches(branches, &task, mode, moment, fields, out);
-            }
-        }
-        if let Some(raw) = dumped {
-            written::dump(raw, out);
-        }
-        if let Some(sample) = &far {
-            pages(sample, fields, out);
-        }
-        out.push(b'\n');
-    }
-
-    /// Appends a data address, and what lies there if that can be a symbol.
-    fn address(&self, attr: &Attr, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
-        hex(frame.ip.0, 16, out);
-        if !is_page_fault(attr) && !is_traced_branch(attr) {
-            return;
-        }
-        if fields.contains(Fields::SYM) {
-            out.push(b' ');
-            self.places.symbol(frame, fields, out);
-        }
-        if fields.contains(Fields::DSO) {
-            self.places.module(frame, fields, out);
-        }
-    }
-
-    /// Appends what the hardware says of an access, and the cgroup.
-    fn costs(&mut self, sample: &Sample<'_>, attr: &Attr, fields: Fields, out: &mut Vec<u8>) {
-        if fields.contains(Fields::DATA_SRC) {
-            let text = memory::data_source(sample.data_src.unwrap_or_default());
-            let width = self.data_source_width.max(text.len());
-            self.data_source_width = width;
-            out.extend_from_slice(format!("{text:width$}").as_bytes());
-        }
-        let weight = sample.weight.unwrap_or_default();
-        let parts = if attr.sample_type.contains(SampleType::WEIGHT_STRUCT) {
-            [weight & u64::from(u32::MAX), weight >> 32 & 0xffff, weight >> 48]
-        } else {
-            [weight, 0, 0]
-        };
-        let columns = [Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT];
-        for (field, part) in columns.into_iter().zip(parts) {
-            if fields.contains(field) {
-                decimal(part, 16, out);
-            }
-        }
-        if fields.contains(Fields::CGROUP) {
-            let cgroups = &self.source.index.cgroups;
-            let path = sample.cgroup.and_then(|it| cgroups.get(&it));
-            out.push(b' ');
-            out.extend_from_slice(path.map_or("unknown".into(), |it| escape(it)).as_bytes());
-        }
-    }
-
-    /// Appends the registers.
-    fn state(&self, sample: &Sample<'_>, attr: &Attr, fields: Fields, out: &mut Vec<u8>) {
-        let mut text = String::new();
-        if let Some(registers) = &sample.regs_intr
-            && fields.contains(Fields::IREGS)
-        {
-            registers::append(self.machine, attr.sample_regs_intr, registers, &mut text);
-        }
-        if let Some(registers) = &sample.regs_user
-            && fields.contains(Fields::UREGS)
-        {
-            registers::append(self.machine, attr.sample_regs_user, registers, &mut text);
-        }
-        out.extend_from_slice(text.as_bytes());
-    }
-
-    /// Whether no more of a call chain is shown behind `frame`.
-    fn is_last(&self, frame: &Frame) -> bool {
-        let stop_at = &self.options.stop_at;
-        !stop_at.is_empty()
-            && self.source.names.name(frame).symbol.is_some_and(|it| {
-                let name = it.shown();
-                stop_at.iter().any(|it| *it == name)
-            })
-    }
-
-    /// Whether a sample in `frame` is wanted.
-    fn is_wanted_place(&self, frame: &Frame) -> bool {
-        let only = &self.options.only;
-        let name = self.source.names.name(frame);
-        let is_called = |it: &String| {
-            name.dso.is_some_and(|dso| [&dso.short_name, &dso.long_name].contains(&it))
-        };
-        if !only.dsos.is_empty() && !only.dsos.iter().any(is_called) {
-            return false;
-        }
-        let symbol = name.symbol.map(|it| (it.shown(), Addr(frame.ip.0.wrapping_sub(it.offset))));
-        only.has_symbol(symbol.as_ref().map(|(name, start)| (&**name, *start)), frame.ip)
-    }
-
     /// The address `addr`, met with the privilege bits `mode`.
     pub(super) fn frame(&self, task: &TaskAt, mode: u16, addr: u64, moment: Moment) -> Frame {
         self.resolver.frame(task, mode, addr, moment)
@@ -388,15 +142,6 @@ impl<'a> Formatter<'a> {
     /// Whether a record that is no sample is wanted.
     pub(super) fn has_cpu(&self, cpu: Option<u32>) -> bool {
         self.options.only.has_cpu(cpu)
-    }
-
-    fn is_wanted(&self, task: &TaskAt, tid: Tid) -> bool {
-        let comms = &self.options.only.comms;
-        comms.is_empty()
-            || match task.comm {
-                Some(comm) => comms.contains(&self.source.index.comms[comm.0 as usize]),
-                None => comms.contains(&unnamed_comm(tid)),
-            }
     }
 
     /// The fields that are printed of the event with index `event`.
@@ -504,13 +249,6 @@ impl<'a> Formatter<'a> {
             out.extend_from_slice(b": ");
         }
     }
-
-    /// Counts a sample; `nameless` is the owner of its address, if it has no name.
-    fn count(&mut self, nameless: Option<Owner>, fields: Fields) {
-        if fields.contains(Fields::SYM) {
-            self.nameless.add(nameless, 1);
-        }
-    }
 }
 
 /// The letters that perf has for the bits of a record's header.
@@ -537,30 +275,6 @@ fn misc_letters(header: RecordHeader) -> String {
     };
     letters.push_str(own);
     letters
-}
-
-/// Whether the data address of such an event's samples can be of a symbol: that of a page fault.
-fn is_page_fault(attr: &Attr) -> bool {
-    matches!((attr.kind, attr.config), (1, 2 | 5 | 6))
-}
-
-/// Whether each sample is a branch of a trace: of `branches` with a period of one.
-fn is_traced_branch(attr: &Attr) -> bool {
-    (attr.kind, attr.config, attr.sample_period) == (0, 4, 1)
-}
-
-/// Appends the physical address and the sizes of pages.
-fn pages(sample: &Sample<'_>, fields: Fields, out: &mut Vec<u8>) {
-    if fields.contains(Fields::PHYS_ADDR) {
-        hex(sample.phys_addr.unwrap_or_default(), 16, out);
-    }
-    let sizes = [
-        (Fields::DATA_PAGE_SIZE, sample.data_page_size),
-        (Fields::CODE_PAGE_SIZE, sample.code_page_size),
-    ];
-    for (_, size) in sizes.into_iter().filter(|(field, _)| fields.contains(*field)) {
-        let _written = write!(out, " {}", memory::page_size(size.unwrap_or_default()));
-    }
 }
 
 /// The machine that was recorded; this one's kind if nothing tells it.

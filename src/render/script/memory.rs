@@ -160,13 +160,13 @@ mod tests {
         check(0x6810_0142, load);
         check(0x840, "|OP No|LVL L3 hit|SNP N/A|TLB N/A|LCK No|BLK  N/A");
         check(
-            0xc000180080,
+            0xc0_0018_0080,
             "|OP No|LVL N/A|SNP N/A or None or Fwd or Peer|TLB N/A|LCK No|BLK  N/A",
         );
         let far = "|OP No|LVL Remote board RAM |SNP N/A|TLB N/A|LCK No|BLK  N/A";
         check(0x203a_0000_0000, far);
         check(0x600_1e00_0000, "|OP No|LVL N/A|SNP N/A|TLB N/A hit miss|LCK Yes|BLK  Data Addr");
-        let long = (1 << 19 - 5) - 1 << 5;
+        let long = 0x7_ffe0;
         assert_eq!(data_source(long).len(), 99);
     }
 

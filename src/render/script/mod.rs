@@ -8,6 +8,7 @@ mod clock;
 mod dump;
 mod fields;
 mod filter;
+mod json;
 mod line;
 mod memory;
 mod number;
@@ -15,6 +16,7 @@ mod off_cpu;
 mod place;
 mod record;
 mod registers;
+mod sample;
 mod selection;
 mod trace;
 mod written;
@@ -70,6 +72,8 @@ use written::Written;
 pub struct Options {
     /// The fields of each event's samples, in the order of the recording's events.
     pub fields: Vec<Fields>,
+    /// As text or as JSON.
+    pub output: Output,
     /// Which records.
     pub records: Records,
     /// How times are shown.
@@ -100,6 +104,16 @@ pub struct Origin {
     pub path: String,
     /// The position at which its first byte counts as being.
     pub from: u64,
+}
+
+/// What is printed of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Text, as perf has it.
+    #[default]
+    Text,
+    /// An object of JSON on a line of its own, as `docs/script-json.md` has it.
+    Json,
 }
 
 /// Which of the listed records are printed.
@@ -160,6 +174,8 @@ impl std::fmt::Debug for Source<'_> {
 pub struct Told {
     /// Samples that were printed.
     pub n_samples: u64,
+    /// Samples of guests, which were not: nothing is known of what ran there.
+    pub n_guest: u64,
     /// Samples with a call chain that does not fit into their record.
     pub n_bad_chains: u64,
     /// How the unwinding of samples' stacks ended.
@@ -173,11 +189,14 @@ pub struct Told {
 impl Told {
     /// Adds what went wrong elsewhere.
     pub fn add(&mut self, other: &Self) {
-        let Self { n_samples, n_bad_chains, ends, nameless } = other;
+        let Self { n_samples, n_guest, n_bad_chains, ends, nameless, n_left_out } = other;
         self.n_samples += n_samples;
+        self.n_guest += n_guest;
         self.n_bad_chains += n_bad_chains;
         self.ends.add(ends);
         self.nameless.merge(nameless);
+        // Each reading of the same files leaves out the same.
+        self.n_left_out = self.n_left_out.max(*n_left_out);
     }
 }
 
@@ -249,9 +268,11 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     for formatter in &idle {
         told.add(&Told {
             n_samples: formatter.n_samples,
+            n_guest: formatter.n_guest,
             n_bad_chains: formatter.n_bad_chains,
             ends: formatter.ends(),
             nameless: formatter.nameless.clone(),
+            n_left_out: 0,
         });
     }
     Ok(told)

@@ -157,22 +157,7 @@ impl<'a> Places<'a> {
 
     /// Appends the module that an address is in: ` (module)`.
     pub(super) fn module(&self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
-        self.dso(frame, &self.code.names.name(frame), fields, out);
-    }
-
-    fn dso(&self, frame: &Frame, name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
-        let dso = name.dso.map_or("[unknown]".into(), |dso| escape(dso.long_name.as_bytes()));
-        out.extend_from_slice(b" (");
-        out.extend_from_slice(dso.as_bytes());
-        // How far into what is no file is not told.
-        let is_file = name.dso.is_some()
-            && frame.level == Level::User
-            && matches!(frame.owner, Some(Owner::Mapping(_)));
-        if fields.contains(Fields::DSOFF) && is_file {
-            out.extend_from_slice(b"+0x");
-            hex(name.addr.0, 0, out);
-        }
-        out.push(b')');
+        dso(frame, &self.code.names.name(frame), fields, out);
     }
 
     /// The function that has the code: ` symbol+0x1f (module)`.
@@ -196,7 +181,7 @@ impl<'a> Places<'a> {
             }
         }
         if fields.contains(Fields::DSO) {
-            self.dso(frame, name, fields, out);
+            dso(frame, name, fields, out);
         }
         if fields.contains(Fields::SRCLINE) {
             self.own_line(frame, name, found, out);
@@ -275,4 +260,20 @@ fn offset(name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
         out.extend_from_slice(b"+0x");
         hex(symbol.offset, 0, out);
     }
+}
+
+/// Appends a module: ` (module)`.
+fn dso(frame: &Frame, name: &Name<'_>, fields: Fields, out: &mut Vec<u8>) {
+    let shown = name.dso.map_or("[unknown]".into(), |it| escape(it.long_name.as_bytes()));
+    out.extend_from_slice(b" (");
+    out.extend_from_slice(shown.as_bytes());
+    // How far into what is no file is not told.
+    let is_file = name.dso.is_some()
+        && frame.level == Level::User
+        && matches!(frame.owner, Some(Owner::Mapping(_)));
+    if fields.contains(Fields::DSOFF) && is_file {
+        out.extend_from_slice(b"+0x");
+        hex(name.addr.0, 0, out);
+    }
+    out.push(b')');
 }

@@ -19,6 +19,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Fields;
+use super::Output;
 use super::dump;
 use super::line::Formatter;
 use super::line::Prefix;
@@ -73,6 +74,10 @@ impl Formatter<'_> {
             return;
         }
         let prefix = Prefix { fields, header, task, cpu: id.cpu, time, has_chain };
+        if self.options.output == Output::Json {
+            let text = shown(header, &record, &id);
+            return self.json_record(header, &prefix, &known, &text, out);
+        }
         self.prefix(&prefix, known, out);
         write!(
             out,

@@ -37,6 +37,19 @@ impl Machine {
         }
     }
 
+    /// The registers that a mask of the attribute tells of, with their values.
+    pub(super) fn named(
+        self,
+        mask: u64,
+        registers: &Registers<'_>,
+    ) -> impl Iterator<Item = (String, u64)> {
+        let bits = (0..u64::BITS).filter(move |bit| mask >> bit & 1 != 0);
+        let name = move |bit| self.register(bit).unwrap_or_else(|| "unknown".to_owned());
+        let registers = *registers;
+        let values: Vec<u64> = registers.values.iter().collect();
+        bits.map(name).zip(values)
+    }
+
     /// The name of the register with this bit in the masks of the attribute.
     fn register(self, bit: u32) -> Option<String> {
         let listed = |names: &[&str]| names.get(bit as usize).map(|it| (*it).to_owned());
@@ -51,16 +64,14 @@ impl Machine {
             (Self::Arm64, 31) => Some("sp".to_owned()),
             (Self::Arm64, 32) => Some("pc".to_owned()),
             (Self::Arm64, 46) => Some("vg".to_owned()),
-            (Self::Arm, 0..=10) => numbered("r", bit),
             (Self::Arm, 11..=15) => listed(&ARM),
             (Self::Riscv, _) => listed(&RISCV),
-            (Self::Powerpc, 0..=31) => numbered("r", bit),
+            (Self::Arm, 0..=10) | (Self::Powerpc, 0..=31) => numbered("r", bit),
             (Self::Powerpc, _) => POWERPC.get(bit as usize - 32).map(|it| (*it).to_owned()),
             (Self::S390, 0..=15) => numbered("R", bit),
             (Self::S390, 16..=31) => numbered("FP", bit - 16),
             (Self::S390, 32) => Some("MASK".to_owned()),
-            (Self::S390, 33) => Some("PC".to_owned()),
-            (Self::Loongarch | Self::Mips, 0) => Some("PC".to_owned()),
+            (Self::S390, 33) | (Self::Loongarch | Self::Mips, 0) => Some("PC".to_owned()),
             (Self::Loongarch, 1..=31) => numbered("%r", bit),
             (Self::Mips, 1..=25) => numbered("$", bit),
             (Self::Mips, 26..=29) => numbered("$", bit + 2),
@@ -95,10 +106,8 @@ pub(super) fn append(machine: Machine, mask: u64, registers: &Registers<'_>, out
     // Writing to a string cannot fail.
     let mut add = |it: std::fmt::Arguments<'_>| out.write_fmt(it).unwrap_or_default();
     add(format_args!(" ABI:{} ", registers.abi));
-    let bits = (0..u64::BITS).filter(|bit| mask >> bit & 1 != 0);
-    for (bit, value) in bits.zip(registers.values.iter()) {
-        let name = machine.register(bit);
-        add(format_args!("{:>5}:{value:#x} ", name.as_deref().unwrap_or("unknown")));
+    for (name, value) in machine.named(mask, registers) {
+        add(format_args!("{name:>5}:{value:#x} "));
     }
 }
 

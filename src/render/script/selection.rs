@@ -455,7 +455,11 @@ mod tests {
             "`comm,-sym` mixes fields with changes to the default ones",
         );
         check_error(&["ip,symoff"], clock, "`symoff` says more of `sym`, which is not printed");
-        check_error(&["comm,srcline"], clock, "`srcline` is the line of an `ip`, which is not among the fields");
+        check_error(
+            &["comm,srcline"],
+            clock,
+            "`srcline` is the line of an `ip`, which is not among the fields",
+        );
         check_error(&["comm,uregs"], clock, "samples of `cpu-clock` carry no `uregs`");
         let events = "no event of the recording is of the type whose fields are asked for";
         check_error(&["hw:"], clock, events);

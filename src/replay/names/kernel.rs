@@ -222,6 +222,7 @@ mod tests {
             wall_clock: WallClock::default(),
             unnamed_jit: BTreeMap::new(),
             cgroups: FxHashMap::default(),
+            deferred: crate::replay::Deferred::default(),
             bpf,
             anomalies: Anomalies::default(),
         };
