@@ -43,6 +43,16 @@ impl Input {
         self.files.first.metadata()
     }
 
+    /// The bytes as they stand in the file, compressed or not.
+    pub(super) fn raw(&self) -> &dyn ReadAt {
+        &self.files
+    }
+
+    /// Whether the records were compressed, and are read inflated.
+    pub(super) fn is_inflated(&self) -> bool {
+        self.inflated.is_some()
+    }
+
     /// A copy of `/proc/kallsyms` that was made when it was recorded.
     pub(super) fn kallsyms(&self) -> Option<&Path> {
         self.kallsyms.as_deref()

@@ -7,11 +7,14 @@ mod advice;
 mod annotate;
 mod attached;
 mod bill;
+mod buildid_list;
 mod directory;
 mod doctor;
 mod event_options;
+mod evlist;
 mod header;
 mod here;
+mod inject;
 mod inlining;
 mod input;
 mod lacking;
@@ -57,6 +60,12 @@ enum Command {
     Script(script::Args),
     /// Print the code of functions with the share of each instruction.
     Annotate(annotate::Args),
+    /// Print the events of a recording.
+    Evlist(evlist::Args),
+    /// Print the build ids of the files of a recording.
+    BuildidList(buildid_list::Args),
+    /// Write a recording anew: uncompressed, as a file or a stream, with build ids.
+    Inject(inject::Args),
     /// List the events that this machine has.
     List(list::Args),
     /// Tell what this machine and this user can record, and what stops the rest.
@@ -90,6 +99,9 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Script(args) => script::run(&args),
         Command::Annotate(args) => annotate::run(&args),
+        Command::Evlist(args) => evlist::run(&args),
+        Command::BuildidList(args) => buildid_list::run(&args),
+        Command::Inject(args) => inject::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(args),
     };

@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod bill;
 pub mod escape;
+pub mod evlist;
 pub mod header;
 pub mod json;
 pub mod report;

@@ -26,6 +26,8 @@ mod fixture;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
+mod inject;
+#[cfg(test)]
 mod inlining;
 #[cfg(test)]
 mod malformed;

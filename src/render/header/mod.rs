@@ -25,6 +25,7 @@ use crate::perfdata::feature::FeatureSection;
 use crate::perfdata::feature::GroupDesc;
 use crate::perfdata::feature::SampleTime;
 use crate::perfdata::feature::Text;
+use crate::replay::Event;
 use crate::units::FileOffset;
 use crate::units::LocalTime;
 
@@ -150,6 +151,15 @@ pub fn attribute(attr: &Attr, features: &[FeatureSection]) -> String {
     let features = || features.iter().filter_map(|it| it.content.as_ref().ok());
     let machine = machine::Names::new(features());
     Attribute { attr, event: &Text::default(), pmus: machine.pmus }.to_string()
+}
+
+/// The same of an event of a recording with `features`, that says its tracepoint and its PMU.
+pub fn event_attribute(event: &Event, features: &[FeatureSection]) -> String {
+    let features = || features.iter().filter_map(|it| it.content.as_ref().ok());
+    let pmus = machine::Names::new(features()).pmus;
+    let name = Text::from(event.name.as_str());
+    let text = Attribute { attr: &event.attr, event: &name, pmus }.to_string();
+    text.trim_start_matches(", ").replace(" = ", ": ")
 }
 
 /// An event's attribute as a list of `name: value`, for whoever has said the event's name.
