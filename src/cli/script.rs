@@ -41,6 +41,7 @@ use super::inlining;
 use super::input;
 use super::input::Input;
 use super::lacking;
+use super::log;
 use super::message;
 use super::message::Failure;
 use super::naming;
@@ -155,6 +156,12 @@ pub(super) struct Args {
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
+    /// Tell on stderr how the recording is read; twice for more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Print records alone, and no warnings.
+    #[arg(short, long)]
+    quiet: bool,
     #[command(flatten)]
     habits: Habits,
 }
@@ -182,6 +189,7 @@ struct Habits {
 
 /// Runs `bpfperf script`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    log::init(args.verbose);
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
     let header = args.header.write(&file, &recording, &mut out);
@@ -225,6 +233,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         script(&source, &options, &mut out).map_err(failure)?
     };
+    if args.quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
     input::tell(&index.anomalies, told.n_bad_chains);
     if told.n_guest != 0 {
         let samples = if told.n_guest == 1 { "sample" } else { "samples" };

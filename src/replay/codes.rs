@@ -11,17 +11,22 @@ use crate::symbols::Code;
 use crate::symbols::CodeLines;
 use crate::symbols::DwarfLines;
 use crate::symbols::ElfCode;
+use crate::symbols::Instructions;
 use crate::symbols::Machine;
+use crate::symbols::Syntax;
 use crate::units::Addr;
 use crate::units::FileOffset;
 use crate::units::ProgId;
 
+use super::Frame;
 use super::Names;
 use super::Programs;
 use super::Recording;
 use super::names::ModuleKind;
 use super::programs::FunctionId;
+use super::resolved::Level;
 use super::resolved::Symbol;
+use super::timeline::Owner;
 
 /// Why the code of a function cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +103,23 @@ impl<'a> CodeFiles<'a> {
     pub fn new(names: &'a Names<'a>) -> Self {
         let files = std::iter::repeat_with(OnceLock::new).take(names.n_modules()).collect();
         Self { names, files }
+    }
+
+    /// The bytes of the instruction at `frame`; `None` where no file of a program or library holds
+    /// it, or it is none.
+    pub fn instruction(&self, frame: &Frame) -> Option<&[u8]> {
+        const LONGEST: u64 = 15;
+        let Some(Owner::Mapping(mapping)) = frame.owner else { return None };
+        if frame.level != Level::User {
+            return None;
+        }
+        let file = self.file(mapping).ok()?;
+        let start = file.vaddr(FileOffset(self.names.name(frame).addr.0))?;
+        let end = Addr(start.0.checked_add(LONGEST)?);
+        let code = file.code(start..end);
+        let mut all = Instructions::new(file.machine()?, code, start, Syntax::Att);
+        let first = all.next().filter(|it| it.text != "(bad)")?;
+        code.get(..usize::from(first.len))
     }
 
     /// The names of everything in the recording.

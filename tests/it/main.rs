@@ -45,6 +45,8 @@ mod roundtrip;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
+mod script;
+#[cfg(test)]
 mod swap;
 #[cfg(test)]
 #[path = "../fuzz/targets.rs"]

@@ -81,6 +81,9 @@ impl Formatter<'_> {
                 self.count(self.nameless(&met.frame), fields);
             }
         }
+        if fields.intersects(Fields::INSN | Fields::INSNLEN) {
+            members.add("insn", bytes(self.places.instruction(&met.frame)));
+        }
         self.far(met, &mut members);
         members.write(out);
     }
@@ -106,11 +109,11 @@ impl Formatter<'_> {
     }
 
     fn beginning(&self, kind: &str, prefix: &Prefix, task: &crate::replay::TaskAt) -> Members {
-        let Prefix { fields, task: (pid, tid), cpu, time, .. } = *prefix;
+        let Prefix { fields, task: (pid, tid), named, cpu, time, .. } = *prefix;
         let mut members = Members::default();
         members.add("record", kind);
         if fields.contains(Fields::COMM) {
-            members.add("comm", self.comm(task, tid));
+            members.add("comm", self.comm(task, named));
         }
         if fields.contains(Fields::PID) {
             members.add("pid", pid.0);

@@ -71,6 +71,8 @@ pub(super) struct Prefix {
     /// The header of the record.
     pub(super) header: RecordHeader,
     pub(super) task: (Pid, Tid),
+    /// The thread whose name is shown.
+    pub(super) named: Tid,
     pub(super) cpu: Option<u32>,
     pub(super) time: Nanos,
     /// Whether a call chain follows, before which names are not aligned.
@@ -177,16 +179,16 @@ impl<'a> Formatter<'a> {
 
     /// The fields that every kind of record has.
     pub(super) fn prefix(&mut self, prefix: &Prefix, task: TaskAt, out: &mut Vec<u8>) {
-        let Prefix { fields, header, task: (pid, tid), cpu, time, has_chain } = *prefix;
+        let Prefix { fields, header, task: (pid, tid), named, cpu, time, has_chain } = *prefix;
         let layout = self.options.layout;
         if fields.contains(Fields::COMM) {
             let unnamed;
-            let named = task.comm.map(|comm| &self.comms[comm.0 as usize]);
+            let known = task.comm.map(|comm| &self.comms[comm.0 as usize]);
             // A thread can name itself with nothing, which would shift the fields behind.
-            let comm = match named.filter(|comm| !comm.is_empty()) {
+            let comm = match known.filter(|comm| !comm.is_empty()) {
                 Some(comm) => comm,
                 None => {
-                    unnamed = String::from_utf8_lossy(&unnamed_comm(tid)).into_owned();
+                    unnamed = String::from_utf8_lossy(&unnamed_comm(named)).into_owned();
                     &unnamed
                 }
             };

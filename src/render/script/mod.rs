@@ -226,6 +226,7 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     let programs = has_lines.then(|| Programs::new(source.recording, source.index));
     let code = CodeNames {
         names: source.names,
+        files: &files,
         lines: lines.as_ref(),
         programs: programs.as_ref(),
         paths: options.paths,

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::Paths;
 use crate::render::escape::escape;
+use crate::replay::CodeFiles;
 use crate::replay::Frame;
 use crate::replay::Lines;
 use crate::replay::Name;
@@ -25,6 +26,8 @@ use super::number::hex;
 #[derive(Clone, Copy)]
 pub(super) struct CodeNames<'a> {
     pub(super) names: &'a Names<'a>,
+    /// The files that it lies in.
+    pub(super) files: &'a CodeFiles<'a>,
     /// Lines and inlined functions, where any are shown.
     pub(super) lines: Option<&'a Lines<'a>>,
     /// The BPF programs, where lines of theirs are shown.
@@ -141,6 +144,11 @@ impl<'a> Places<'a> {
             shown.insert(symbol.raw.into(), text);
         }
         out.extend_from_slice(&shown[symbol.raw]);
+    }
+
+    /// The bytes of the instruction at `frame`, where they are at hand.
+    pub(super) fn instruction(&self, frame: &Frame) -> &'a [u8] {
+        self.code.files.instruction(frame).unwrap_or_default()
     }
 
     /// Appends what an address is called: `symbol+0x1f`, or `[unknown]`.

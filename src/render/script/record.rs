@@ -69,11 +69,16 @@ impl Formatter<'_> {
         let has_chain =
             fields.contains(Fields::IP) && event.attr.sample_type.contains(SampleType::CALLCHAIN);
         // perf shows whom the record is about by name, and who wrote it by number.
+        // A new thread is called as its parent is, and the idle one has a name.
+        let named = match &record {
+            Record::Fork(it) if it.ptid == Tid(0) => it.ptid,
+            _ => task.1,
+        };
         let task = (sample_pid, sample_tid);
         if !self.has_cpu(id.cpu) {
             return;
         }
-        let prefix = Prefix { fields, header, task, cpu: id.cpu, time, has_chain };
+        let prefix = Prefix { fields, header, task, named, cpu: id.cpu, time, has_chain };
         if self.options.output == Output::Json {
             let text = shown(header, &record, &id);
             return self.json_record(header, &prefix, &known, &text, out);

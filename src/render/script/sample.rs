@@ -134,7 +134,8 @@ impl Formatter<'_> {
                 frames.truncate(last + 1);
             }
         }
-        let prefix = Prefix { fields, header, task: (pid, tid), cpu, time, has_chain };
+        let task_ids = (pid, tid);
+        let prefix = Prefix { fields, header, task: task_ids, named: tid, cpu, time, has_chain };
         let met = Met { prefix, task, idx, period, of, mode, frame, moment, body, far };
         match self.options.output {
             Output::Text => self.text(&met, &frames, out),
@@ -198,6 +199,18 @@ impl Formatter<'_> {
         }
         if let Some(raw) = dumped {
             written::dump(raw, out);
+        }
+        if fields.intersects(Fields::INSN | Fields::INSNLEN) {
+            let bytes = self.places.instruction(frame);
+            if fields.contains(Fields::INSNLEN) {
+                let _written = write!(out, " ilen: {}", bytes.len());
+            }
+            if fields.contains(Fields::INSN) && !bytes.is_empty() {
+                out.extend_from_slice(b" insn:");
+                for byte in bytes {
+                    let _written = write!(out, " {byte:02x}");
+                }
+            }
         }
         if let Some(sample) = far {
             pages(sample, fields, out);

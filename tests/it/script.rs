@@ -1,0 +1,74 @@
+//! What `script` prints, and of which samples.
+
+use std::io::Write;
+
+use bpfperf::perfdata::Endian;
+
+use crate::build::Build;
+use crate::command::run_with;
+
+/// What `script` prints of a recording of five samples a millisecond apart, with `options`.
+fn script(file: &[u8], options: &[&str]) -> String {
+    let args = [&["script", "-i", "-"], options].concat();
+    let ran = run_with(args, file);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    ran.stdout
+}
+
+#[track_caller]
+fn check(options: &[&str], want: &[&str]) {
+    let stdout = script(&Build::demo(Endian::NATIVE).file(), options);
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), want);
+}
+
+#[test]
+fn samples_are_chosen_by_time() {
+    check(&["-F", "time", "--time", "1.003,"], &["    1.003000: ", "    1.004000: "]);
+    check(
+        &["-F", "time", "--time", "50%/1", "--ns"],
+        &["    1.000000000: ", "    1.001000000: ", "    1.002000000: "],
+    );
+}
+
+#[test]
+fn times_can_count_from_another_record() {
+    let first =
+        ["    0.000000: ", "    0.001000: ", "    0.002000: ", "    0.003000: ", "    0.004000: "];
+    check(&["-F", "time", "--reltime"], &first);
+    let previous =
+        ["    0.000000: ", "    0.001000: ", "    0.001000: ", "    0.001000: ", "    0.001000: "];
+    check(&["-F", "time", "--deltatime"], &previous);
+}
+
+#[test]
+fn fields_depend_on_the_type_of_an_event() {
+    check(&["-F", "sw:comm,misc", "--time", "1.004,"], &["            demo U     "]);
+    check(&["-L", "--dsos", "/elsewhere"], &[]);
+}
+
+#[test]
+fn each_line_of_json_is_an_object() {
+    let place = r#""ip":{"dso":"/nonexistent/demo","ip":"0x400104"}"#;
+    let want = format!(
+        r#"{{"comm":"demo","event":"cpu-clock",{place},"period":1000,"record":"SAMPLE","tid":100,"time_ns":1004000000}}"#
+    );
+    check(&["--json", "--time", "1.004,"], &[&want]);
+    check(
+        &["--json", "--show-task-events", "-F", "comm,tid", "--time", "2,"],
+        &[r#"{"comm":"demo","record":"COMM","text":"demo:100/100","tid":100}"#],
+    );
+}
+
+#[test]
+fn packed_recordings_are_opened_as_they_are() {
+    let file = Build::demo(Endian::NATIVE).file();
+    let plain = script(&file, &[]);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&file).unwrap();
+    assert_eq!(script(&gzip.finish().unwrap(), &[]), plain);
+    let zstd = zstd::encode_all(file.as_slice(), 1).unwrap();
+    assert_eq!(script(&zstd, &[]), plain);
+    let cut = &zstd[..zstd.len() / 2];
+    let ran = run_with(["script", "-i", "-"], cut);
+    assert_eq!((ran.stdout.as_str(), ran.status), ("", Some(1)));
+}
