@@ -24,7 +24,9 @@ mod message;
 mod naming;
 mod opposites;
 mod record;
+mod record_counts;
 mod report;
+mod report_habits;
 mod sample_options;
 mod script;
 mod sources;
@@ -55,7 +57,7 @@ enum Command {
     #[command(args_override_self = true)]
     Record(Box<record::Args>),
     /// Print where the samples of a recording fell.
-    Report(report::Args),
+    Report(Box<report::Args>),
     /// Print the samples of a recording one by one.
     Script(script::Args),
     /// Print the code of functions with the share of each instruction.

@@ -49,6 +49,8 @@ use super::log;
 use super::message;
 use super::message::Failure;
 use super::naming;
+use super::record_counts;
+use super::report_habits;
 use super::script::stdout;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
@@ -113,6 +115,18 @@ pub(super) struct Args {
     /// Show samples in these symbols only.
     #[arg(short = 'S', long, value_name = "NAMES", value_delimiter = ',')]
     symbols: Vec<String>,
+
+    /// Show rows only whose symbol has this in its name.
+    #[arg(long, value_name = "PART")]
+    symbol_filter: Option<String>,
+
+    /// Leave out samples, and callers, without a symbol.
+    #[arg(short = 'U', long)]
+    hide_unresolved: bool,
+
+    /// Print how many records of each kind there are, and how many samples of each event.
+    #[arg(long)]
+    stats: bool,
 
     /// Show samples of these processes only.
     #[arg(long, value_name = "PIDS", value_delimiter = ',')]
@@ -181,6 +195,9 @@ pub(super) struct Args {
     #[command(flatten)]
     symbols_from: SymbolOptions,
 
+    #[command(flatten)]
+    habits: report_habits::Args,
+
     /// Taken for the habit of it: who owns the file does not matter.
     #[arg(short, long)]
     force: bool,
@@ -214,6 +231,7 @@ enum Error {
 /// Runs `bpfperf report`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
+    args.habits.check()?;
     let request = args.request()?;
     args.bill.check(args.field_separator.as_deref())?;
     let (file, recording) = input::open(&args.input)?;
@@ -255,7 +273,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // Which end of a long chain is kept depends on the report, so it is cut there.
     let resolved =
         resolve(&recording, &index, &file, &code_files, lines.as_ref(), keep, usize::MAX);
-    let resolved = resolved.map_err(cannot)?;
+    let mut resolved = resolved.map_err(cannot)?;
+    if args.stats {
+        let counts = record_counts::count(&recording, &file);
+        let counts = counts.map_err(|error| cannot(error.into()))?;
+        return record_counts::write(&counts, &resolved, &mut out)
+            .and_then(|()| out.flush())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(cannot_write);
+    }
+    if args.hide_unresolved {
+        resolved.hide_unresolved();
+    }
     if let Some(lines) = &lines {
         lines.keep();
     }
@@ -329,6 +358,7 @@ impl Args {
                 comms: self.comms.clone(),
                 dsos: self.dsos.clone(),
                 symbols: self.symbols.clone(),
+                symbol_part: self.symbol_filter.clone(),
                 pids: self.pid.clone(),
                 tids: self.tid.clone(),
                 cpus: cpus.into_iter().map(|it| it.0).collect(),

@@ -15,6 +15,8 @@ pub struct Filter {
     pub dsos: Vec<String>,
     /// Symbols of the sampled address, by name or by start address (`0x...`).
     pub symbols: Vec<String>,
+    /// A part of the names of the symbols of rows; rows are shown where they differ in nothing of the kind.
+    pub symbol_part: Option<String>,
     /// Process ids.
     pub pids: Vec<i32>,
     /// Thread ids.

@@ -270,6 +270,22 @@ impl Scope<'_> {
         Ok(groups)
     }
 
+    /// Hides those of `rows` whose symbols do not have the part in them that is asked for, if one is.
+    fn hide_by_symbol(&self, rows: &mut [Row]) -> bool {
+        let Self { resolved, plan, .. } = self;
+        let Some(part) = &plan.filter.symbol_part else { return false };
+        if !plan.order.contains(&Column::Symbol) {
+            return false;
+        }
+        let has_part = |SymbolId(id): SymbolId| {
+            resolved.symbols.get(id as usize).is_some_and(|it| it.name.contains(part))
+        };
+        for row in rows {
+            row.is_shown &= row.symbol.is_some_and(has_part);
+        }
+        true
+    }
+
     /// The table of `events`, whose first one leads; `groups` are those of all events.
     fn histogram(&self, events: &[EventIdx], groups: &[Vec<u32>]) -> Histogram {
         let groups_of = |it: &EventIdx| groups.get(it.0 as usize).map_or(&[][..], Vec::as_slice);
@@ -282,7 +298,12 @@ impl Scope<'_> {
             .map(|it| counted.join(rows::count(self, groups_of(it), &mut bases), self.plan))
             .collect();
         let mut rows = rows::finish(self, &counted);
-        let totals = totals(&rows);
+        let mut sums = totals(&rows);
+        if self.hide_by_symbol(&mut rows) {
+            // Samples count as the other filters show them, as in perf.
+            sums.shown_period = totals(&rows).shown_period;
+        }
+        let totals = sums;
         let members = members(others, &weights, &mut rows);
         let is_wanted = |row: &Row| row.is_shown && row.is_heavy(self.plan, &totals);
         let wanted: Vec<_> = rows.iter().map(is_wanted).collect();

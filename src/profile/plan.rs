@@ -222,7 +222,8 @@ impl Request {
 
     /// What replay has to keep apart for this report.
     pub fn keep(&self) -> Keep {
-        let Filter { comms: _, dsos: _, symbols: _, pids, tids, cpus } = &self.filter;
+        let Filter { comms: _, dsos: _, symbols: _, symbol_part: _, pids, tids, cpus } =
+            &self.filter;
         let has = |column| self.columns().any(|it| it == column);
         Keep {
             thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),

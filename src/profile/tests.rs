@@ -293,3 +293,30 @@ fn the_result_is_the_same_on_any_number_of_threads() {
     };
     assert_eq!(with_threads(1), with_threads(4));
 }
+
+#[test]
+fn a_part_of_a_symbols_name_chooses_rows_and_not_samples() {
+    let mut samples = Samples::new();
+    samples.add("sh", 7, &["read", "main"], 3).add("sh", 7, &["write", "main"], 2);
+    samples.add("sh", 7, &["0x10"], 1);
+    let filter = Filter { symbol_part: Some("ea".into()), ..Filter::default() };
+    let request = Request { filter, percentage: Percentage::Relative, ..flat() };
+    let histograms = check_rows(&samples, &request, &["3 3 1 read"]);
+    let totals = histograms[0].totals;
+    assert_eq!((totals.shown_period, totals.n_shown_samples, totals.period), (3, 3, 6));
+    let request = Request { sort: Some(Sort::By(vec![Column::Comm])), ..request };
+    assert_eq!(
+        super::histograms(&samples.resolved, &plan(&request)).unwrap()[0].totals.shown_period,
+        6
+    );
+}
+
+#[test]
+fn without_what_has_no_symbol_samples_and_callers_are_fewer() {
+    let mut samples = Samples::new();
+    samples.add("sh", 7, &["f", "0x10", "main"], 3).add("sh", 7, &["0x10", "main"], 2);
+    samples.resolved.hide_unresolved();
+    let request = Request { graph: graph(0.0, Some(Order::Callee)), ..flat() };
+    check_graph(&samples, &request, &["3 f main"]);
+    check_rows(&samples, &request, &["3 3 1 f"]);
+}

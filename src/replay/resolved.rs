@@ -61,6 +61,20 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Leaves out the samples without a symbol, and the frames without one of the call chains of others.
+    pub fn hide_unresolved(&mut self) {
+        let Self { groups, locations, stacks, .. } = self;
+        let is_named = |LocationId(id): &LocationId| {
+            locations.get(*id as usize).is_some_and(|it| it.symbol.is_some())
+        };
+        groups.retain(|it| is_named(&it.location));
+        let mut named = Stacks::default();
+        for id in (0..).map(StackId).take(stacks.len()) {
+            named.push(stacks.get(id).iter().copied().filter(is_named));
+        }
+        *stacks = named;
+    }
+
     /// Whether a location is that of a function that was inlined.
     pub fn is_inlined(&self, LocationId(id): LocationId) -> bool {
         let symbol = self.locations.get(id as usize).and_then(|it| it.symbol);

@@ -93,3 +93,11 @@ fn events_and_build_ids_are_listed_as_by_perf() {
     let want = want.map(|it| [none.as_str(), " ", it, "\n"].concat()).concat();
     assert_eq!(list(&["buildid-list"]), want);
 }
+
+#[test]
+fn records_and_samples_are_counted_as_by_perf() {
+    let path = fixture("recordings/perf-7.3-one.data");
+    let ran = run(["report", "--stats", "-i", path.to_str().unwrap()]);
+    assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
+    assert_eq!(ran.stdout, include_str!("../fixtures/recordings/perf-7.3-one.stats.txt"));
+}
