@@ -212,7 +212,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         machine.tell_troubles();
         lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
-        input::tell_left_out(show.codes.n_left_out());
+        input::tell_missing_lines(&show.codes.missing_lines());
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
         }

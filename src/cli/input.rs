@@ -16,6 +16,7 @@ use crate::replay;
 use crate::replay::Anomalies;
 use crate::replay::Ends;
 use crate::replay::Index;
+use crate::replay::MissingLines;
 use crate::replay::Recording;
 
 use super::directory;
@@ -227,10 +228,23 @@ pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
     }
 }
 
-/// Tells in one line of `n_left_out` parts of debug information.
-pub(super) fn tell_left_out(n_left_out: u64) {
-    if n_left_out != 0 {
-        let parts = if n_left_out == 1 { "part" } else { "parts" };
+/// Tells which lines of source, and inlined functions, are missing of those that were asked for.
+pub(super) fn tell_missing_lines(missing: &MissingLines) {
+    let MissingLines { n_left_out, incomplete } = missing;
+    if let Some((first, rest)) = incomplete.split_first() {
+        let more = match rest.len() {
+            0 => String::new(),
+            1 => " and one more file".to_owned(),
+            n => format!(" and {n} more files"),
+        };
+        message::warn(&format!(
+            "lines and inlined functions of `{}`{more} are missing: debug information of it is in files \
+             that are not there",
+            first.display()
+        ));
+    }
+    if *n_left_out != 0 {
+        let parts = if *n_left_out == 1 { "part" } else { "parts" };
         message::warn(&format!(
             "{n_left_out} {parts} of debug information left out, which would cost more time or memory \
              than its length allows: lines and inlined functions are missing there"

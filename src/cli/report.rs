@@ -306,7 +306,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         machine.tell_troubles();
         lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
-        input::tell_left_out(lines.as_ref().map_or(0, Lines::n_left_out));
+        input::tell_missing_lines(&lines.as_ref().map(Lines::missing).unwrap_or_default());
         warn_of_droppers(&index);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));

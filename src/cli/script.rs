@@ -242,7 +242,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         message::warn(&format!("{} {samples} of guests left out", told.n_guest));
     }
     input::tell_ends(&told.ends);
-    input::tell_left_out(told.n_left_out);
+    input::tell_missing_lines(&told.missing_lines);
     machine.tell_troubles();
     lacking::tell(&names, &told.nameless, machine.symfs());
     Ok(ExitCode::SUCCESS)

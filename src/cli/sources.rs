@@ -17,6 +17,7 @@ use crate::host::files::told;
 use crate::host::files::vdso;
 use crate::host::kernel::release;
 use crate::host::line_cache::LineCache;
+use crate::host::mapped::BEGIN_IS_KNOWN_TO;
 use crate::host::mapped::began;
 use crate::replay::Index;
 use crate::replay::JitDumps;
@@ -214,6 +215,12 @@ fn lives_since(pid: Pid, until: Nanos) -> bool {
     began.is_some_and(|it| it <= until.0)
 }
 
+/// Whether the process `pid` that runs now began after what was `written`.
+fn is_before(written: Nanos, pid: Pid) -> bool {
+    let written = Duration::from_nanos(written.0);
+    began(pid).is_some_and(|it| written.saturating_add(BEGIN_IS_KNOWN_TO) < it)
+}
+
 impl Sources for ThisMachine {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
         ElfModule::load(&self.files, file, &self.places)
@@ -270,6 +277,10 @@ impl Sources for ThisMachine {
         if self.places.symfs.is_none() && is_since && until.is_some_and(|it| !lives_since(pid, it))
         {
             return Err(Unnamed::WrittenSince);
+        }
+        // The process that has the number now, if any, is the one that was recorded, or came later.
+        if self.places.symfs.is_none() && written.is_some_and(|it| is_before(it, pid)) {
+            return Err(Unnamed::OfAnotherProgram);
         }
         let map = PerfMap::parse(&bytes);
         if map.n_bad_lines != 0 {

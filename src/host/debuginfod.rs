@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::io::Read;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 use ureq::Agent;
@@ -42,6 +44,8 @@ const PROGRESS: u64 = 100_000;
 const MAX_TIME: Duration = Duration::from_secs(300);
 /// The longest file that is taken, in bytes, unless `DEBUGINFOD_MAXSIZE` says otherwise.
 const MAX_SIZE: u64 = 4 << 30;
+/// More than that is as good as no limit, in seconds.
+const MAX_SECONDS: u64 = 86_400;
 /// How long a file that no server had is not asked for again.
 const MISS: Duration = Duration::from_secs(600);
 /// How long a server is waited for before that is told.
@@ -125,7 +129,7 @@ impl Debuginfod {
     pub fn from_env(on_wait: OnWait) -> Option<Self> {
         let urls = env::var("DEBUGINFOD_URLS").ok()?;
         let number = |name| env::var(name).ok()?.trim().parse::<u64>().ok().filter(|it| *it != 0);
-        let seconds = |name| number(name).map(Duration::from_secs);
+        let seconds = |name| number(name).map(|it| Duration::from_secs(it.min(MAX_SECONDS)));
         let limits = Limits {
             timeout: seconds("DEBUGINFOD_TIMEOUT").unwrap_or(TIMEOUT),
             max_time: seconds("DEBUGINFOD_MAXTIME").unwrap_or(MAX_TIME),
@@ -203,7 +207,7 @@ impl Debuginfod {
         missing.push((build_id, artifact));
         // As the client of elfutils leaves word: nobody asks for it again for a while.
         if is_sure && servers.iter().all(|it| it.is_asked) {
-            let left = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, b""));
+            let left = leave_word(&folder, &path);
             left.unwrap_or_else(|error| tracing::debug!(%error, "cannot leave word in the cache"));
         }
         None
@@ -275,6 +279,18 @@ impl Debuginfod {
         file.persist(path).map_err(|error| Error::Cache(error.error))?;
         Ok(())
     }
+}
+
+/// Leaves an empty file at `path` in `folder`, or makes the one that is there a new one. Whatever came
+/// there meanwhile stays as it is, and a link leads nowhere.
+fn leave_word(folder: &Path, path: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut options = fs::File::options();
+    let word = options.create(true).append(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    if word.metadata()?.len() == 0 {
+        word.set_modified(SystemTime::now())?;
+    }
+    Ok(())
 }
 
 /// What `work` makes; `on_wait` is called, if it was not yet, where that takes longer than `patience`.
@@ -367,7 +383,6 @@ mod tests {
     use std::net::TcpStream;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering;
-    use std::time::SystemTime;
 
     use super::*;
 
@@ -476,6 +491,18 @@ mod tests {
         assert_eq!(n_asked.load(Ordering::SeqCst), 2);
         let client = client(&url, dir.path());
         assert_eq!(client.find(id(), Artifact::DebugInfo).map(|it| it.is_file()), Some(true));
+    }
+
+    #[test]
+    fn word_in_the_cache_changes_no_file_and_goes_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, to] = ["file", "link", "to"].map(|it| dir.path().join(it));
+        fs::write(&file, "came meanwhile").unwrap();
+        std::os::unix::fs::symlink(&to, &link).unwrap();
+        leave_word(dir.path(), &file).unwrap();
+        leave_word(dir.path(), &link).unwrap_err();
+        assert_eq!(fs::read(&file).unwrap(), b"came meanwhile");
+        assert!(!to.exists());
     }
 
     #[test]

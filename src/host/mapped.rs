@@ -157,7 +157,7 @@ impl Sight {
     /// # Errors
     ///
     /// What the system says; [`io::ErrorKind::PermissionDenied`] for what is somebody else's or no
-    /// ordinary file.
+    /// ordinary file, [`io::ErrorKind::InvalidData`] for one that is older than the process.
     pub fn open_perf_map(&self) -> io::Result<File> {
         // A link could lead anywhere.
         let how = OpenHow::new()
@@ -171,14 +171,14 @@ impl Sight {
         }
         let written = facts.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         if self.began.is_some_and(|it| written + BEGIN_IS_KNOWN_TO < it) {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err(io::ErrorKind::InvalidData.into());
         }
         to_read(&place)
     }
 }
 
 /// How exactly it is known when a process began: a tick, and what the clocks have moved meanwhile.
-const BEGIN_IS_KNOWN_TO: Duration = Duration::from_secs(2);
+pub const BEGIN_IS_KNOWN_TO: Duration = Duration::from_secs(2);
 
 /// When `pid` began, since 1970: the kernel counts it in ticks since it booted.
 ///

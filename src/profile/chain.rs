@@ -44,7 +44,8 @@ pub(super) enum OrderBy {
 /// What makes two locations the same frame.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
-    Function(Option<u32>, u64),
+    /// Two files of one path, as of two containers, may have other functions at an address.
+    Function(Option<u32>, u64, u32),
     Inlined(&'a str),
     Addr(Option<u32>, u64),
     Line(SourceLine),
@@ -59,10 +60,10 @@ pub(super) struct Chain<'a> {
 
 impl Chains {
     pub(super) fn new(resolved: &Resolved, plan: &Plan) -> Self {
+        let name_ids = ranks(&resolved.symbols, |it| it.name.as_bytes());
         let mut ids = FxHashMap::default();
         let mut places = Vec::new();
         let has_inlined = resolved.symbols.iter().any(|it| it.is_inlined);
-        let names = has_inlined.then(|| ranks(&resolved.symbols, |it| it.name.as_bytes()));
         let frame = |location: &Location| {
             let dso = location.dso.map(|it| it.0);
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
@@ -75,13 +76,16 @@ impl Chains {
                     (location.line.map_or(Key::Addr(dso, 0), Key::Line), location.addr.0)
                 }
                 Some(it) if it.is_inlined => (Key::Inlined(&it.name), it.start.0),
-                Some(it) => (Key::Function(dso, it.start.0), it.start.0),
+                Some(it) => {
+                    let name = location.symbol.map_or(0, |it| name_ids[it.0 as usize]);
+                    (Key::Function(dso, it.start.0, name), it.start.0)
+                }
                 None => (Key::Addr(dso, location.ip.0), location.ip.0),
             };
             let next = u32::try_from(places.len()).expect("a frame at most for a location");
             *ids.entry(key).or_insert_with(|| {
-                let ranked = names.as_ref().zip(location.symbol);
-                let name = ranked.map_or(0, |(names, it)| names[it.0 as usize]);
+                let ranked = location.symbol.filter(|_| has_inlined);
+                let name = ranked.map_or(0, |it| name_ids[it.0 as usize]);
                 let is_inlined = symbol.is_some_and(|it| it.is_inlined);
                 places.push(Place { dso, addr, frame: next, name, is_inlined });
                 next

@@ -199,7 +199,7 @@ fn by_place(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
             let by_name =
                 if a.is_inlined || b.is_inlined { b.name.cmp(&a.name) } else { Ordering::Equal };
             let by_addr = || distance(a.start, b.start).then_with(|| distance(a.end, b.end));
-            by_name.then_with(by_addr)
+            by_name.then_with(by_addr).then_with(|| b.name.cmp(&a.name))
         }
     };
     let by_dso =

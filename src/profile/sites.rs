@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::Column;
 use super::Plan;
 use super::Role;
+use super::order::ranks;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
@@ -39,9 +40,12 @@ enum Place {
     Module,
     /// A function of a kernel symbol, by its name: wherever it is loaded, it is the same one.
     Function(u32),
+    /// A function by its name, too: two files of one path, as of two containers, may have other ones
+    /// there.
     Symbol {
         start: u64,
         end: u64,
+        name: u32,
     },
     /// A function by its name, where others may begin at the same address: one that was inlined there,
     /// or that a process made there at some time.
@@ -54,26 +58,26 @@ impl Sites {
         let by_dso = plan.order.contains(&Column::Dso);
         let by_symbol = plan.order.contains(&Column::Symbol);
         let dso_names = dso_names(resolved);
-        let mut functions: FxHashMap<&str, u32> = FxHashMap::default();
+        let name_ids = ranks(&resolved.symbols, |it| it.name.as_bytes());
         let mut ids = FxHashMap::default();
         let mut id = |idx: u32, location: &Location, role: Role| {
             let name = location.dso.map(|it| dso_names[it.0 as usize]);
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
+            let function = location.symbol.map_or(0, |it| name_ids[it.0 as usize]);
             let by_name = name.filter(|_| by_dso);
             let (dso, place) = match symbol {
                 _ if !by_symbol => (by_name, Place::Any),
                 Some(symbol) if is_own_module(symbol, resolved) => (name, Place::Module),
                 Some(symbol) if symbol.is_inlined || is_self_made(symbol, resolved) => {
-                    let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
-                    let function = *functions.entry(&symbol.name).or_insert(next);
                     (name, Place::Named(function, symbol.start.0))
                 }
-                Some(symbol) if matches!(location.owner, Some(Owner::Ksymbol(_))) => {
-                    let next = u32::try_from(functions.len()).unwrap_or(u32::MAX);
-                    let function = *functions.entry(&symbol.name).or_insert(next);
+                Some(_) if matches!(location.owner, Some(Owner::Ksymbol(_))) => {
                     (name, Place::Function(function))
                 }
-                Some(symbol) => (name, Place::Symbol { start: symbol.start.0, end: symbol.end.0 }),
+                Some(symbol) => {
+                    let (start, end) = (symbol.start.0, symbol.end.0);
+                    (name, Place::Symbol { start, end, name: function })
+                }
                 None => {
                     let addr = match role {
                         Role::Sampled => location.addr,

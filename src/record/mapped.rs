@@ -67,7 +67,7 @@ const MOST_EVENTS: usize = 1024;
 const NAP: Duration = Duration::from_micros(200);
 
 /// The most files that are remembered; then all are forgotten, and met anew.
-const MOST_MET: usize = 1 << 16;
+pub(super) const MOST_MET: usize = 1 << 16;
 
 /// Memory that a process has mapped to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,11 +133,16 @@ impl Met {
                 if MOST_MET <= self.files.len() {
                     self.files.clear();
                 }
-                let is_new = self.files.insert(it.inode());
-                is_new.then(|| {
-                    let file = mapped::open(it.pid, &it.mapping);
-                    Found::File(it, file)
-                })
+                let inode = it.inode();
+                if !self.files.insert(inode) {
+                    return None;
+                }
+                let file = mapped::open(it.pid, &it.mapping);
+                if file.is_none() {
+                    // Whoever mapped it is gone; the next one that does may not be.
+                    self.files.remove(&inode);
+                }
+                Some(Found::File(it, file))
             }
             Behind::Memory => {
                 let namespace = fs::metadata(format!("/proc/{}/ns/mnt", it.pid)).ok()?.ino();

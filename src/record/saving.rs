@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -43,6 +44,7 @@ use crate::units::Pid;
 
 use super::clock;
 use super::mapped::Listener;
+use super::mapped::MOST_MET;
 use super::mapped::Mapped;
 use super::mapped::Met;
 use super::plan::Request;
@@ -264,6 +266,8 @@ struct Saver {
     held: Vec<Held>,
     /// Path and inode of those that there is no room to hold.
     unheld: Vec<(Vec<u8>, u64)>,
+    /// Those that were gone each time that they were met.
+    gone: HashSet<Inode>,
     makers: BTreeMap<Pid, Maker>,
     /// What a JIT compiler writes while it runs, with the process.
     dumps: Vec<(Pid, Held)>,
@@ -283,6 +287,7 @@ impl Default for Saver {
             most_held: MOST_HELD,
             held: Vec::new(),
             unheld: Vec::new(),
+            gone: HashSet::new(),
             makers: BTreeMap::new(),
             dumps: Vec::new(),
             saved: Vec::new(),
@@ -332,16 +337,21 @@ impl Saver {
             }
             Found::Lost(n_lost) => self.gaps.n_lost = self.gaps.n_lost.saturating_add(n_lost),
             Found::File(mapped, None) => {
+                let inode = mapped.inode();
                 let path = mapped.mapping.path;
                 if mapped::seems_found(&path, mapped.mapping.inode) {
                     return;
                 }
                 tracing::debug!(path = %String::from_utf8_lossy(&path), "gone");
-                self.gaps.n_gone += 1;
+                let is_full = MOST_MET <= self.gone.len();
+                self.gaps.n_gone += u64::from(is_full || self.gone.insert(inode));
             }
             Found::File(mapped, Some(file)) => {
                 let build_id = file.try_clone().ok().and_then(note::of_file);
                 let inode = mapped.inode();
+                if self.gone.remove(&inode) {
+                    self.gaps.n_gone = self.gaps.n_gone.saturating_sub(1);
+                }
                 let held = Held { file, path: mapped.mapping.path, build_id, inode };
                 if is_dump(&held.path) {
                     if self.dumps.len() < self.most_held / 4 {
@@ -489,13 +499,15 @@ impl Held {
 
 impl Maker {
     /// The map as it is, or was before it was deleted. In a container one that is not there is none
-    /// later, whatever is at its path for others.
+    /// later, whatever is at its path for others; nor is one that is there and somebody else's, or older
+    /// than the process. An empty one says so.
     fn saved(&self, pid: Pid) -> io::Result<Option<SavedFile>> {
-        let now = self.sight.open_perf_map().ok();
-        let (content, modified_ns) = match now.as_ref().or(self.map.as_ref()) {
+        let now = self.sight.open_perf_map();
+        let is_others = now.as_ref().is_err_and(|it| it.kind() != io::ErrorKind::NotFound);
+        let (content, modified_ns) = match now.as_ref().ok().or(self.map.as_ref()) {
             // What is written in between counts as later than it is known to be.
             Some(map) => (mapped::whole(map)?, mapped::written(map)),
-            None if self.sight.is_foreign() => (Vec::new(), 0),
+            None if is_others || self.sight.is_foreign() => (Vec::new(), 0),
             None => return Ok(None),
         };
         let (what, path) = (FileFacts::PERF_MAP.to_owned(), self.sight.perf_map_path());
@@ -590,6 +602,11 @@ mod tests {
         let Found::File(mapped, _) = found(&there, inode) else { unreachable!() };
         saver.take(Found::File(mapped, None));
         assert_eq!(saver.gaps.n_gone, 1);
+        // The same file, once more, and then by somebody who is still there.
+        saver.take(found(&dir.path().join("none"), 5));
+        assert_eq!(saver.gaps.n_gone, 1);
+        saver.take(found(&there, 5));
+        assert_eq!(saver.gaps.n_gone, 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! from the files that were mapped.
 
 use std::cell::OnceCell;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::perfdata::feature::Feature;
@@ -19,6 +20,7 @@ use crate::units::FileOffset;
 use crate::units::ProgId;
 
 use super::Frame;
+use super::MissingLines;
 use super::Names;
 use super::Programs;
 use super::Recording;
@@ -142,6 +144,14 @@ impl<'a> CodeFiles<'a> {
         self.files.len()
     }
 
+    /// The path of the file that the module with this number is.
+    pub(super) fn path(&self, module: usize) -> Option<&'a Path> {
+        match self.names.module_kind(u32::try_from(module).ok()?) {
+            ModuleKind::Elf(file) => Some(&file.path),
+            _ => None,
+        }
+    }
+
     /// The module that the mapping with this number maps, and the address of `ip` in it.
     pub(super) fn place(&self, mapping: u32, ip: Addr) -> (u32, Addr) {
         (self.names.module_of(mapping), self.names.addr_in(mapping, ip))
@@ -224,10 +234,16 @@ impl<'a> Codes<'a> {
         Ok(Code { machine, start: symbol.start, bytes, lines })
     }
 
-    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
-    pub fn n_left_out(&self) -> u64 {
-        let found = self.dwarf_lines.iter().filter_map(|it| it.get()?.as_ref());
-        found.map(DwarfLines::n_left_out).sum()
+    /// Which lines were asked for and are missing.
+    pub fn missing_lines(&self) -> MissingLines {
+        let mut missing = MissingLines::default();
+        for (module, lines) in self.dwarf_lines.iter().enumerate() {
+            let code = u32::try_from(module).ok().and_then(|it| self.files.of_module(it).ok());
+            if let (Some(lines), Some(code)) = (lines.get(), code) {
+                missing.add(self.files, module, code, lines.as_ref());
+            }
+        }
+        missing
     }
 
     /// The link-time address of what lies at `at` in the file of `mapping`.

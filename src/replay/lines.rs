@@ -1,5 +1,6 @@
 //! Frames to lines of source, and to the functions that were inlined there.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::PoisonError;
@@ -26,6 +27,46 @@ pub struct Lines<'a> {
     inlined: Inlined,
     /// By module.
     modules: Vec<OnceLock<ModuleLines<'a>>>,
+}
+
+/// Which lines of source, and inlined functions, are missing of those that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingLines {
+    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
+    pub n_left_out: u64,
+    /// The files whose debug information is in part in files that are not there.
+    pub incomplete: Vec<PathBuf>,
+}
+
+impl MissingLines {
+    /// Adds what another reading of the same files misses, which leaves out the same parts of them.
+    pub fn merge(&mut self, other: &Self) {
+        self.n_left_out = self.n_left_out.max(other.n_left_out);
+        let new = other.incomplete.iter().filter(|it| !self.incomplete.contains(it));
+        let new: Vec<_> = new.cloned().collect();
+        self.incomplete.extend(new);
+    }
+
+    /// Adds what is missing of a module with the file `code`, whose debug information was asked for: that
+    /// of `dwarf`, or all of it.
+    pub(super) fn add(
+        &mut self,
+        files: &CodeFiles<'_>,
+        module: usize,
+        code: &ElfCode,
+        dwarf: Option<&DwarfLines<'_>>,
+    ) {
+        let is_incomplete = match dwarf {
+            None => code.lacks_debug_info(),
+            Some(dwarf) => {
+                self.n_left_out = self.n_left_out.saturating_add(dwarf.n_left_out());
+                dwarf.is_incomplete()
+            }
+        };
+        if is_incomplete && let Some(path) = files.path(module) {
+            self.incomplete.push(path.to_owned());
+        }
+    }
 }
 
 /// The lines of one module.
@@ -85,10 +126,17 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
-    pub fn n_left_out(&self) -> u64 {
-        let found = self.modules.iter().filter_map(|it| it.get()?.dwarf.get()?.as_ref());
-        found.map(DwarfLines::n_left_out).sum()
+    /// What was asked for and is missing.
+    pub fn missing(&self) -> MissingLines {
+        let mut missing = MissingLines::default();
+        for (module, lines) in self.modules.iter().enumerate() {
+            let Some((lines, dwarf)) = lines.get().and_then(|it| Some((it, it.dwarf.get()?)))
+            else {
+                continue;
+            };
+            missing.add(self.files, module, lines.code, dwarf.as_ref());
+        }
+        missing
     }
 
     fn place(&self, frame: &Frame) -> Option<(&ModuleLines<'a>, Addr)> {

@@ -48,6 +48,7 @@ pub use index::Wanted;
 pub use jit::JitDumps;
 pub use lines::Inlined;
 pub use lines::Lines;
+pub use lines::MissingLines;
 pub use makers::Unnamed;
 pub use makers::WrittenMap;
 pub use nameless::Lacked;

@@ -403,15 +403,18 @@ impl<'a> Names<'a> {
     /// The map of the code that the process in this `generation` of those called `pid` made.
     fn perf_map(&self, pid: Pid, generation: u32) -> Result<PerfMap, Unnamed> {
         let is_its = |written| self.makers.is_of(pid, generation, written);
-        if let Some(map) = self.sources.saved_map(pid, &is_its) {
-            return Ok(map);
+        match self.sources.saved_map(pid, &is_its) {
+            // What a dump said counts for more than that there is no map.
+            Some(Err(Unnamed::Absent)) => {
+                return Err(*self.index.unnamed_jit.get(&pid).unwrap_or(&Unnamed::Absent));
+            }
+            Some(found) => return found,
+            None => {}
         }
         let found = self.sources.perf_map(pid, &self.index.provenance);
         match found {
             Ok(found) if is_its(found.written) => Ok(found.map),
             Ok(_) => Err(Unnamed::OfAnotherProgram),
-            Err(Unnamed::Absent) if self.sources.has_map(pid) => Err(Unnamed::OfAnotherProgram),
-            // What a dump said counts for more than that there is no map.
             Err(why) => Err(*self.index.unnamed_jit.get(&pid).unwrap_or(&why)),
         }
     }

@@ -38,7 +38,7 @@ type Generation = u64;
 #[derive(Clone)]
 pub(super) struct WithSaved<'a> {
     machine: &'a dyn Sources,
-    by_build_id: FxHashMap<BuildId, Kept<'a>>,
+    by_build_id: FxHashMap<BuildId, Vec<Kept<'a>>>,
     by_place: FxHashMap<Place, Vec<(Generation, Kept<'a>)>>,
     perf_maps: FxHashMap<Pid, Vec<&'a SavedFile>>,
 }
@@ -79,7 +79,7 @@ impl<'a> WithSaved<'a> {
                 FileFacts::ELF => {
                     let kept = Kept::new(saved);
                     if let Some(id) = saved.facts.build_id() {
-                        this.by_build_id.insert(id, kept.clone());
+                        this.by_build_id.entry(id).or_default().push(kept.clone());
                     }
                     for it in &saved.facts.inodes {
                         let place = this.by_place.entry((it.maj, it.min, it.ino)).or_default();
@@ -99,7 +99,7 @@ impl<'a> WithSaved<'a> {
     /// have none, the one with its path that had its inode.
     fn saved(&self, file: &ModuleFile) -> Option<Arc<Vec<u8>>> {
         let kept = match (file.build_id, file.inode) {
-            (Some(id), _) => self.by_build_id.get(&id)?,
+            (Some(id), _) => the_one(self.by_build_id.get(&id)?.iter())?,
             (None, Some(inode)) => self.at(inode, &file.path.to_string_lossy())?,
             (None, None) => return None,
         };
@@ -107,49 +107,61 @@ impl<'a> WithSaved<'a> {
     }
 
     /// The last map in the recording that `pid` wrote, of those for which `is_its` holds by when they
-    /// were last written to.
+    /// were last written to; `None` where the recording has no word of maps of this number.
+    ///
+    /// An empty one stands for one that was not there, or was there and of somebody else: whatever the
+    /// machine has at its path later is none.
     pub(super) fn saved_map(
         &self,
         pid: Pid,
         is_its: &dyn Fn(Option<Nanos>) -> bool,
-    ) -> Option<PerfMap> {
-        let saved = self.perf_maps.get(&pid)?.iter().rev();
+    ) -> Option<Result<PerfMap, Unnamed>> {
+        let saved = self.perf_maps.get(&pid)?;
         let written = |it: &SavedFile| Some(Nanos(it.facts.modified_ns)).filter(|it| it.0 != 0);
-        let content = saved.filter(|it| is_its(written(it))).find_map(|it| it.content());
-        content.map(|it| PerfMap::parse(&it))
-    }
-
-    /// Whether the recording has a map of any process with this number.
-    pub(super) fn has_map(&self, pid: Pid) -> bool {
-        self.perf_maps.contains_key(&pid)
+        let maps = saved.iter().rev().filter_map(|it| Some((written(it), it.content()?)));
+        let mut maps = maps.filter(|(_, content)| !content.is_empty()).peekable();
+        if maps.peek().is_none() {
+            return Some(Err(Unnamed::Absent));
+        }
+        let its = maps.find(|(written, _)| is_its(*written));
+        Some(its.map(|(_, it)| PerfMap::parse(&it)).ok_or(Unnamed::OfAnotherProgram))
     }
 
     fn at(&self, inode: Inode, path: &str) -> Option<&Kept<'a>> {
         let Inode { maj, min, ino, generation } = inode;
         let fits = |it: Generation| it == generation || it == 0 || generation == 0;
         let all = self.by_place.get(&(maj, min, ino))?.iter();
-        let mut fitting =
-            all.filter(|(own, kept)| fits(*own) && kept.saved.facts.path == path).map(|it| &it.1);
-        let first = fitting.next()?;
-        // An inode that was used again leaves open which of them it was, unless they are the same.
-        fitting.all(|it| it.content() == first.content()).then_some(first)
+        // An inode that was used again leaves open which of them it was.
+        the_one(
+            all.filter(|(own, kept)| fits(*own) && kept.saved.facts.path == path).map(|it| &it.1),
+        )
     }
+}
+
+/// The one that all of them are; `None` where they differ, since nothing says which it is.
+fn the_one<'k, 'a>(mut all: impl Iterator<Item = &'k Kept<'a>>) -> Option<&'k Kept<'a>> {
+    let first = all.next()?;
+    all.all(|it| it.content() == first.content()).then_some(first)
 }
 
 impl Sources for WithSaved<'_> {
     fn elf(&self, file: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-        let saved = self.saved(file);
-        let Some(saved) = saved.and_then(|it| self.machine.elf_saved(file, &it).ok()) else {
-            return self.machine.elf(file);
-        };
+        let Some(saved) = self.saved(file) else { return self.machine.elf(file) };
+        // Whoever makes a file can give it the build id of another one, and what was at its path when it
+        // was recorded was not saved: what is there with this id is it.
+        if file.build_id.is_some()
+            && let Ok(found) = self.machine.elf(file)
+        {
+            return Ok(found);
+        }
+        let Ok(saved) = self.machine.elf_saved(file, &saved) else { return self.machine.elf(file) };
         if saved.symbols() == Symbols::Full {
             return Ok(saved);
         }
         // The machine may have what was split off it beside the file itself. That it is this one is told
-        // by the build id, or by the file that it says has its symbols.
+        // by the file that it says has its symbols.
         let link = &saved.identity().debug_link;
         match self.machine.elf(file) {
-            Ok(found) if file.build_id.is_some() => Ok(found),
             Ok(found) if link.is_some() && found.identity().debug_link == *link => Ok(found),
             _ => Ok(saved),
         }
@@ -288,8 +300,73 @@ mod tests {
         // One that was met twice is one.
         assert_eq!(found("/d", None, Some((5, 3))), Some("/d 1".to_owned()));
         assert_eq!(found("/b", Some(&[0x11]), None), None);
-        let map = |pid| sources.saved_map(pid, &|written| written.is_none()).is_some();
-        assert!(map(Pid(7)) && !map(Pid(8)));
-        assert!(sources.saved_map(Pid(7), &|written| written.is_some()).is_none());
+        // Two of one id, of which nothing says which it was.
+        let messages = [file("elf", "/a", Some("11"), &[]), file("elf", "/b", Some("11"), &[])];
+        let of = |messages| {
+            let file = ModuleFile { build_id: BuildId::new(&[0x11]), ..ModuleFile::at("/a") };
+            WithSaved::of(messages, &Nothing).saved(&file).is_some()
+        };
+        assert!(of(&messages[..1]) && of(&messages[1..]) && !of(&messages));
+    }
+
+    #[test]
+    fn a_map_in_the_recording_or_word_that_there_was_none_counts_for_more_than_the_machines() {
+        let map = |text: &str| {
+            let facts =
+                FileFacts { what: FileFacts::PERF_MAP.to_owned(), pid: 7, ..Default::default() };
+            Message::File(SavedFile::new(facts, text.as_bytes()).unwrap())
+        };
+        let (none, some) = (map(""), map("1000 10 f\n"));
+        let found = |messages: &[Message], pid| {
+            let sources = WithSaved::of(messages, &Nothing);
+            let found = |is_its| sources.saved_map(pid, &|_| is_its).map(|it| it.map(|_| ()));
+            [found(true), found(false)]
+        };
+        let other = Some(Err(Unnamed::OfAnotherProgram));
+        assert_eq!(found(std::slice::from_ref(&some), Pid(7)), [Some(Ok(())), other]);
+        assert_eq!(found(&[none.clone(), some.clone()], Pid(7)), [Some(Ok(())), other]);
+        assert_eq!(found(&[some.clone(), none.clone()], Pid(7)), [Some(Ok(())), other]);
+        assert_eq!(found(&[none], Pid(7)), [Some(Err(Unnamed::Absent)); 2]);
+        assert_eq!(found(&[some], Pid(8)), [None; 2]);
+    }
+
+    #[test]
+    fn what_is_there_with_a_build_id_is_no_file_that_a_recording_has_of_that_id() {
+        // A machine that has everything, and reads nothing that was saved.
+        struct Everything(Vec<u8>);
+        impl Sources for Everything {
+            fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
+                ElfModule::parse(&self.0, None)
+            }
+
+            fn elf_saved(&self, _: &ModuleFile, _: &[u8]) -> Result<ElfModule, symbols::Error> {
+                panic!("what was saved is read")
+            }
+
+            fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
+                None
+            }
+
+            fn elf_code(&self, _: &ModuleFile) -> Result<ElfCode, symbols::Error> {
+                Err(symbols::Error::EmptyKallsyms)
+            }
+
+            fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
+                None
+            }
+
+            fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
+                Err(Unnamed::Absent)
+            }
+
+            fn kernel(&self) -> Option<LocalKernel> {
+                None
+            }
+        }
+        let machine = Everything(std::fs::read("/proc/self/exe").unwrap());
+        let messages = [file("elf", "/a", Some("11"), &[])];
+        let sources = WithSaved::of(&messages, &machine);
+        let asked = ModuleFile { build_id: BuildId::new(&[0x11]), ..ModuleFile::at("/a") };
+        assert!(sources.elf(&asked).is_ok());
     }
 }

@@ -49,6 +49,8 @@ struct Frames<'a, S> {
     bytes: &'a [u8],
     index: Index<'a>,
     form: Form,
+    /// How much higher the code lies that was mapped than the code that these tell of.
+    shift: u64,
 }
 
 /// Which section an entry is of.
@@ -119,7 +121,7 @@ impl<'a> Table<'a> {
                 Some(table) => Index::Sorted(table, it.addr.0),
                 None => Index::Own(entries(&frames, it.bytes, &bases)),
             };
-            Frames { section: frames, bytes: it.bytes, index, form: Form::EhFrame }
+            Frames { section: frames, bytes: it.bytes, index, form: Form::EhFrame, shift: 0 }
         });
         let debug_frame = OnceLock::new();
         let this = Self { code, arch, bases, eh_frame, debug_frame };
@@ -130,13 +132,15 @@ impl<'a> Table<'a> {
         let find = || {
             let mut sections = [Part::Debug, Part::Mapped]
                 .into_iter()
-                .filter_map(|part| self.code.section(part, ".debug_frame"));
-            let found = sections.find(|it| !it.bytes.is_empty())?;
+                .filter_map(|part| Some((part, self.code.section(part, ".debug_frame")?)));
+            let (part, found) = sections.find(|(_, it)| !it.bytes.is_empty())?;
+            let shift = self.code.shift(part);
             let mut frames = DebugFrame::new(found.bytes, LittleEndian);
             frames.set_address_size(8);
             frames.set_vendor(vendor(self.arch));
             let index = Index::Own(entries(&frames, found.bytes, &self.bases));
-            Some(Frames { section: frames, bytes: found.bytes, index, form: Form::DebugFrame })
+            let (bytes, form) = (found.bytes, Form::DebugFrame);
+            Some(Frames { section: frames, bytes, index, form, shift })
         };
         self.debug_frame.get_or_init(find).as_ref()
     }
@@ -161,6 +165,7 @@ impl<'a> Table<'a> {
         addr: u64,
         context: &mut Context,
     ) -> Option<Row> {
+        let addr = addr.wrapping_sub(frames.shift);
         let offset = frames.index.find(addr)?;
         let entry = frames
             .section

@@ -267,3 +267,37 @@ fn a_name_that_takes_long_is_demangled_once_however_many_addresses_have_it() {
     // Each time anew, it takes a minute here.
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn functions_of_two_files_of_one_path_are_rows_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let mut build = Build::new();
+    // Two builds of a program, one after the other, each with a function at the same place.
+    for (pid, name, byte) in [(100, "first_name", "11"), (101, "other_name", "22")] {
+        let id = byte.repeat(20);
+        let source = format!(
+            ".globl {name}\n.type {name},@function\n{name}: .fill 16,1,0x90\n.size {name},16\n"
+        );
+        fs::write(dir.join("one.S"), source).unwrap();
+        let id_flag = format!("-Wl,--build-id=0x{id}");
+        let flags = ["-nostdlib", "-static", "-no-pie", "-Wl,-e0,-Ttext=0x401000"];
+        make(dir, "gcc", &[&flags[..], &[&id_flag, "-o", "one", "one.S"]].concat());
+        let at = fs::read(dir.join("one")).unwrap();
+        let at = at.windows(16).position(|it| it == [0x90; 16]).unwrap() as u64;
+        let place = dir.join(format!(".build-id/{byte}/{}", &id[2..]));
+        fs::create_dir_all(&place).unwrap();
+        fs::rename(dir.join("one"), place.join("elf")).unwrap();
+        build.comm(pid, b"demo");
+        let id = format!("14 00 0000 ={id}");
+        build.mmap_with(pid, 0x7000_0000, 0x10_0000, "/x/prog", 0, 2 | 1 << 14, &id);
+        build.sample(pid, 0x7000_0000 + at, u64::from(pid) * 1_000_000_000, 1000);
+    }
+    let store = dir.to_str().unwrap();
+    let args = ["report", "--stdio", "-s", "dso,sym", "--buildid-dir", store, "-i", "-"];
+    let ran = run_with(args, &build.file());
+    for name in ["first_name", "other_name"] {
+        let rows = ran.stdout.lines().filter(|it| it.contains("50.00%") && it.ends_with(name));
+        assert_eq!(rows.count(), 1, "{}", ran.stdout);
+    }
+}

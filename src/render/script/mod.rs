@@ -41,6 +41,7 @@ use crate::replay::Entry;
 use crate::replay::Index;
 use crate::replay::Inlined;
 use crate::replay::Lines;
+use crate::replay::MissingLines;
 use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::Programs;
@@ -182,21 +183,20 @@ pub struct Told {
     pub ends: Ends,
     /// How many samples were printed without a name, and where.
     pub nameless: Nameless,
-    /// How many parts of debug information were left out.
-    pub n_left_out: u64,
+    /// Which lines were asked for and are missing.
+    pub missing_lines: MissingLines,
 }
 
 impl Told {
     /// Adds what went wrong elsewhere.
     pub fn add(&mut self, other: &Self) {
-        let Self { n_samples, n_guest, n_bad_chains, ends, nameless, n_left_out } = other;
+        let Self { n_samples, n_guest, n_bad_chains, ends, nameless, missing_lines } = other;
         self.n_samples += n_samples;
         self.n_guest += n_guest;
         self.n_bad_chains += n_bad_chains;
         self.ends.add(ends);
         self.nameless.merge(nameless);
-        // Each reading of the same files leaves out the same.
-        self.n_left_out = self.n_left_out.max(*n_left_out);
+        self.missing_lines.merge(missing_lines);
     }
 }
 
@@ -264,8 +264,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         lines.keep();
     }
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let n_left_out = lines.as_ref().map_or(0, Lines::n_left_out);
-    let mut told = Told { n_left_out, ..Told::default() };
+    let missing_lines = lines.as_ref().map(Lines::missing).unwrap_or_default();
+    let mut told = Told { missing_lines, ..Told::default() };
     for formatter in &idle {
         told.add(&Told {
             n_samples: formatter.n_samples,
@@ -273,7 +273,7 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
             n_bad_chains: formatter.n_bad_chains,
             ends: formatter.ends(),
             nameless: formatter.nameless.clone(),
-            n_left_out: 0,
+            missing_lines: MissingLines::default(),
         });
     }
     Ok(told)

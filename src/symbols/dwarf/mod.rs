@@ -149,6 +149,18 @@ impl<'a> DwarfLines<'a> {
         self.effort.n_refused().saturating_add(n_sections)
     }
 
+    /// Whether something that was asked for is in a file of its own that is not there: what the compiler
+    /// left of a unit (`.dwo`, `.dwp`), or what several files share (`.gnu_debugaltlink`).
+    pub fn is_incomplete(&self) -> bool {
+        let shares = self.code.section(Part::Debug, ".gnu_debugaltlink").is_some();
+        shares && self.dwarf.sup().is_none() || self.units.iter().any(Unit::is_bereft)
+    }
+
+    /// The address that the debug information has for the link-time address `addr` of what was mapped.
+    fn own(&self, addr: Addr) -> u64 {
+        addr.0.wrapping_sub(self.code.shift(Part::Debug))
+    }
+
     /// How many bytes describe units, and whether all of it is in the files that the code is from, and
     /// nothing in others that may be missing today and there tomorrow.
     pub fn extent(&self) -> (usize, bool) {
@@ -160,8 +172,9 @@ impl<'a> DwarfLines<'a> {
     /// Adds the functions that the code at the link-time address `addr` is in to `frames`, that which
     /// was inlined deepest first, and the one that has the code last; nothing where nothing is known.
     pub fn frames<'l>(&'l self, addr: Addr, frames: &mut Vec<SourceFrame<'l>>) {
-        for id in self.ranges.covering(addr.0).take(MAX_UNITS) {
-            let found = self.units.get(id as usize).map(|unit| unit.frames(self, addr.0, frames));
+        let addr = self.own(addr);
+        for id in self.ranges.covering(addr).take(MAX_UNITS) {
+            let found = self.units.get(id as usize).map(|unit| unit.frames(self, addr, frames));
             if found == Some(true) {
                 return;
             }
@@ -219,8 +232,9 @@ impl<'a> DwarfLines<'a> {
 
 impl LineTable for DwarfLines<'_> {
     fn at(&self, addr: Addr) -> Option<NativeLine<'_>> {
-        let units = self.ranges.covering(addr.0).take(MAX_UNITS);
-        let mut lines = units.map(|id| self.units.get(id as usize)?.line(self, addr.0));
+        let addr = self.own(addr);
+        let units = self.ranges.covering(addr).take(MAX_UNITS);
+        let mut lines = units.map(|id| self.units.get(id as usize)?.line(self, addr));
         lines.find_map(|it| it)
     }
 }

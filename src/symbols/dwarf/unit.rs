@@ -54,6 +54,11 @@ impl<'a> Unit<'a> {
         self.root.unit.dwo_id.is_some()
     }
 
+    /// Whether its entries were looked for in another file, which is not there.
+    pub(super) fn is_bereft(&self) -> bool {
+        matches!(self.split.get(), Some(None))
+    }
+
     /// Where its code is: what it says itself, what is `listed` elsewhere, or what has lines.
     pub(super) fn take_ranges(
         &mut self,

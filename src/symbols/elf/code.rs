@@ -57,11 +57,15 @@ pub struct ElfCode {
     status: FileStatus,
     /// Where code lies that the file says it leaves out, as do files that were split off another.
     left_out: Vec<Range<u64>>,
+    /// Whether it says that it leaves out its debug information.
+    lacks_debug_info: bool,
 }
 
 /// A file with the line table of another.
 #[derive(Debug)]
 struct DebugFile {
+    /// How much higher the code lies in the file that was mapped.
+    shift: u64,
     /// Where it was found, if it was looked for.
     at: Option<PathBuf>,
     file: ElfFile,
@@ -82,7 +86,7 @@ impl FindDebug {
         Self(Box::new(move || {
             let FoundDebug { at, bytes, status } = search.find(|bytes, _| has_lines(bytes))?;
             let file = ElfFile::parse(Arc::new(bytes)).ok()?;
-            Some(DebugFile { at: Some(at), file, status })
+            Some(DebugFile { shift: 0, at: Some(at), file, status })
         }))
     }
 }
@@ -103,19 +107,20 @@ impl ElfCode {
     ///
     /// [`Error::Elf`] if `bytes` are no ELF file.
     pub fn parse(bytes: OwnedBytes, debug: Option<OwnedBytes>) -> Result<Self, Error> {
-        let (e_machine, segments, left_out) = match class(&bytes)? {
+        let layout = match class(&bytes)? {
             Class::Elf32 => layout::<elf::FileHeader32<Endianness>>(&bytes)?,
             Class::Elf64 => layout::<elf::FileHeader64<Endianness>>(&bytes)?,
         };
         let file = ElfFile::parse(bytes)?;
-        let debug = debug.map(ElfFile::parse).transpose()?;
+        let debug = debug.map(ElfFile::parse).transpose()?.and_then(|debug| {
+            let found =
+                DebugFile { shift: 0, at: None, file: debug, status: FileStatus::default() };
+            placed(&file, found)
+        });
+        let Layout { e_machine, segments, left_out, lacks_debug_info } = layout;
         Ok(Self {
             file,
-            debug: OnceLock::from(debug.map(|file| DebugFile {
-                at: None,
-                file,
-                status: FileStatus::default(),
-            })),
+            debug: OnceLock::from(debug),
             find_debug: FindDebug(Box::new(|| None)),
             belonging: None,
             supplement: OnceLock::new(),
@@ -126,6 +131,7 @@ impl ElfCode {
             build_id: None,
             status: FileStatus::default(),
             left_out,
+            lacks_debug_info,
         })
     }
 
@@ -174,7 +180,21 @@ impl ElfCode {
     }
 
     fn debug(&self) -> Option<&DebugFile> {
-        self.debug.get_or_init(|| (self.find_debug.0)()).as_ref()
+        self.debug.get_or_init(|| placed(&self.file, (self.find_debug.0)()?)).as_ref()
+    }
+
+    /// How much higher its code lies in the file that was mapped than in `part`, where that is another
+    /// one: not at all, but where one of the two was prelinked.
+    pub fn shift(&self, part: Part) -> u64 {
+        match part {
+            Part::Mapped => 0,
+            Part::Debug => self.debug().map_or(0, |it| it.shift),
+        }
+    }
+
+    /// Whether it had debug information that is not at hand: a recording keeps none of it.
+    pub fn lacks_debug_info(&self) -> bool {
+        self.lacks_debug_info && self.debug().is_none()
     }
 
     fn debug_at(&self) -> Option<&Path> {
@@ -295,8 +315,27 @@ fn has_lines(bytes: &[u8]) -> bool {
     }
 }
 
-/// The machine that a file is for, its segments, and where the code lies that it leaves out.
-type Layout = (u16, Vec<Segment>, Vec<Range<u64>>);
+/// `debug` with where its code lies, seen from `mapped`; `None` where nothing says it.
+fn placed(mapped: &ElfFile, debug: DebugFile) -> Option<DebugFile> {
+    fn shift<E: FileHeader<Endian = Endianness>>(mapped: &[u8], debug: &[u8]) -> Option<u64> {
+        File::<E>::parse(mapped).ok()?.shift_of(&File::<E>::parse(debug).ok()?)
+    }
+    let (mapped, bytes) = (mapped.bytes(), debug.file.bytes());
+    let shift = match class(mapped).ok()? {
+        Class::Elf32 => shift::<elf::FileHeader32<Endianness>>(mapped, bytes)?,
+        Class::Elf64 => shift::<elf::FileHeader64<Endianness>>(mapped, bytes)?,
+    };
+    Some(DebugFile { shift, ..debug })
+}
+
+/// What the headers of a file say.
+struct Layout {
+    e_machine: u16,
+    segments: Vec<Segment>,
+    /// Where the code lies that it leaves out.
+    left_out: Vec<Range<u64>>,
+    lacks_debug_info: bool,
+}
 
 fn layout<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Layout, Error> {
     let file = File::<E>::parse(bytes)?;
@@ -308,5 +347,12 @@ fn layout<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Layout, Er
         let end = start.checked_add(it.sh_size(endian).into())?;
         (is_code && it.sh_type(endian) == elf::SHT_NOBITS).then_some(start..end)
     });
-    Ok((file.header.e_machine(endian), file.segments(), left_out.collect()))
+    let debug_info = [".debug_info", ".zdebug_info"].iter().find_map(|it| file.section(it));
+    let is_empty = |it: &E::SectionHeader| it.sh_type(endian) == elf::SHT_NOBITS;
+    Ok(Layout {
+        e_machine: file.header.e_machine(endian),
+        segments: file.segments(),
+        left_out: left_out.collect(),
+        lacks_debug_info: debug_info.is_some_and(|(_, it)| is_empty(it)),
+    })
 }

@@ -209,7 +209,7 @@ fn an_export_without_a_size_does_not_take_what_a_stripped_file_hides() {
 #[test]
 fn a_file_that_moved_since_its_symbols_were_split_off_has_its_names() {
     let workshop = Workshop::new();
-    workshop.gcc("full", TWO, &["-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"]);
+    workshop.gcc("full", TWO, &["-g", "-nostdlib", "-shared", "-fPIC", "-Wl,--build-id"]);
     workshop.run("objcopy", &["--only-keep-debug", "full", "full.dbg"]);
     // As prelink does: all addresses of the file are others.
     workshop.run("objcopy", &["-S", "--change-addresses", "0x3000000", "full", "moved"]);
@@ -219,6 +219,12 @@ fn a_file_that_moved_since_its_symbols_were_split_off_has_its_names() {
     for (constant, want) in [(0x1111_1111, "one+0x0"), (0x2222_2222, "two+0x0")] {
         assert_eq!(name_at(&module, offset_of(&moved, constant)), want);
     }
+    // So it has its lines.
+    let code = ElfCode::parse(Arc::new(moved.clone()), Some(Arc::new(debug))).unwrap();
+    let (lines, mut frames) = (code.lines().unwrap(), Vec::new());
+    let addr = code.vaddr(FileOffset(offset_of(&moved, 0x2222_2222))).unwrap();
+    lines.frames(addr, &mut frames);
+    assert_eq!(frames.first().and_then(|it| it.line).map(|it| it.line), Some(3));
 }
 
 #[test]
