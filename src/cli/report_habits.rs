@@ -46,11 +46,38 @@ pub(super) struct Args {
     percent_type: Option<String>,
     #[arg(long, hide = true, value_name = "N")]
     samples: Option<u64>,
+    #[arg(short, long, hide = true)]
+    branch_stack: bool,
+    #[arg(long, hide = true)]
+    branch_history: bool,
+    #[arg(long, hide = true)]
+    mem_mode: bool,
+    #[arg(long, hide = true)]
+    total_cycles: bool,
+    #[arg(long, hide = true)]
+    stitch_lbr: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "OPTIONS")]
+    itrace: Option<String>,
 }
 
 impl Args {
-    /// Refuses what there is not: screens.
+    /// Refuses what there is not: screens, and what hardware notes of branches and memory.
     pub(super) fn check(&self) -> Result<(), Failure> {
+        let of_hardware = [
+            (self.branch_stack, "--branch-stack"),
+            (self.branch_history, "--branch-history"),
+            (self.mem_mode, "--mem-mode"),
+            (self.total_cycles, "--total-cycles"),
+            (self.stitch_lbr, "--stitch-lbr"),
+            (self.itrace.is_some(), "--itrace"),
+        ];
+        if let Some((_, option)) = of_hardware.iter().find(|(is_asked, _)| *is_asked) {
+            return Err(Failure::new(format!("cannot report by `{option}`"))
+                .cause(
+                    "this version does not read what hardware notes of branches, memory and traces",
+                )
+                .hint("leave it out: the samples are reported by where they fell"));
+        }
         let option = match (self.tui, self.gtk) {
             (true, _) => "--tui",
             (_, true) => "--gtk",
@@ -58,5 +85,34 @@ impl Args {
         };
         Err(Failure::new(format!("there is no screen for `{option}`"))
             .hint("leave it out, or say `--stdio`: the report is printed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[arg(long)]
+        stdio: bool,
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_in_words_and_the_rest_is_taken() {
+        let check = |words: &[&str]| {
+            let cli = Cli::try_parse_from([&["report"], words].concat()).unwrap();
+            assert!(!cli.stdio);
+            cli.args.check().map_err(|it| it.to_string())
+        };
+        assert_eq!(check(&["--skip-empty", "-m", "--samples", "3", "-M", "intel"]), Ok(()));
+        for words in [["--tui"], ["--gtk"], ["-b"], ["--mem-mode"], ["--itrace=i"]] {
+            assert!(check(&words).unwrap_err().contains("leave it out"), "{words:?}");
+        }
+        assert!(Cli::try_parse_from(["report", "--stdio", "--tui"]).is_err());
     }
 }
