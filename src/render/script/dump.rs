@@ -15,6 +15,7 @@
 
 use std::fmt::Write as _;
 
+use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::BuildIdEntry;
 use crate::perfdata::CpuMap;
@@ -45,9 +46,12 @@ use crate::units::Tid;
 
 use super::Origin;
 use super::line::Formatter;
+use super::memory::page_size;
 use super::number::alternate;
 use super::record::bpf_metadata;
 use super::record::describe;
+use super::registers::Machine;
+use super::sample::weights;
 
 /// How many bytes a line of the raw record shows.
 const BYTES_A_LINE: usize = 16;
@@ -153,7 +157,7 @@ impl Formatter<'_> {
                 alternate(sample.addr.unwrap_or_default().0),
             ),
         );
-        fields(&sample, text);
+        fields(&sample, &event.attr, self.machine, text);
         let moment = Moment { time: sample.time.unwrap_or_default(), position: at.0 };
         let task = self.task(pid, tid, moment);
         let comm = self.comm(&task, tid);
@@ -454,7 +458,7 @@ fn cpu_list(cpus: &CpuMap<'_>) -> String {
 }
 
 /// The fields of a sample beyond its first line.
-fn fields(sample: &Sample<'_>, text: &mut Text) {
+fn fields(sample: &Sample<'_>, attr: &Attr, machine: Machine, text: &mut Text) {
     if let Some(chain) = &sample.callchain {
         line(text, format_args!("... FP chain: nr:{}", chain.len()));
         for (idx, ip) in chain.iter().enumerate() {
@@ -467,34 +471,53 @@ fn fields(sample: &Sample<'_>, text: &mut Text) {
         line(text, format_args!("... branch stack: nr:{}", entries.len()));
         for (idx, [from, to, flags]) in entries.iter().enumerate() {
             let (how, kind) = branch(*flags);
-            line(text, format_args!("..... {idx:2}: {from:016x} -> {to:016x} {how} 0 {kind}"));
+            let rest = flags >> 34;
+            line(
+                text,
+                format_args!("..... {idx:2}: {from:016x} -> {to:016x} {how} {rest:x} {kind}"),
+            );
         }
     }
-    for (which, registers) in [("user", &sample.regs_user), ("intr", &sample.regs_intr)] {
-        let Some(registers) = registers else { continue };
-        line(text, format_args!("... {which} regs: ABI {}", registers.abi));
-        for (idx, value) in registers.values.iter().enumerate() {
-            line(text, format_args!(".... {idx:<5} 0x{value:016x}"));
+    let registers = [
+        ("user", &sample.regs_user, attr.sample_regs_user),
+        ("intr", &sample.regs_intr, attr.sample_regs_intr),
+    ];
+    for (which, registers, mask) in registers {
+        let Some(registers) = registers.as_ref().filter(|it| it.abi != 0) else { continue };
+        let abi = match registers.abi {
+            1 => "32-bit",
+            2 => "64-bit",
+            _ => "unknown",
+        };
+        line(text, format_args!("... {which} regs: mask {mask:#x} ABI {abi}"));
+        for (name, value) in machine.named(mask, registers) {
+            line(text, format_args!(".... {name:<5} 0x{value:016x}"));
         }
     }
     if let Some(stack) = &sample.stack_user {
         line(text, format_args!("... ustack: size {}, offset 0x0", stack.dyn_size));
     }
-    let numbers = [
-        ("... weight: ", sample.weight),
-        (" . data_src: ", sample.data_src),
-        (" .. phys_addr: ", sample.phys_addr),
-        (" .. data page size: ", sample.data_page_size),
-        (" .. code page size: ", sample.code_page_size),
-        ("... transaction: ", sample.transaction),
-    ];
-    for (label, number) in numbers {
-        let Some(number) = number else { continue };
-        if label.contains("weight") {
-            line(text, format_args!("{label}{number}"));
-        } else {
-            line(text, format_args!("{label}0x{number:x}"));
+    if sample.weight.is_some() {
+        let [weight, latency, retirement] = weights(sample, attr);
+        add(text, format_args!("... weight: {weight}"));
+        if attr.sample_type.contains(SampleType::WEIGHT_STRUCT) {
+            add(text, format_args!(",{latency:#x},{retirement:#x}"));
         }
+        text.push('\n');
+    }
+    for (label, number) in [(" . data_src", sample.data_src), (" .. phys_addr", sample.phys_addr)] {
+        if let Some(number) = number {
+            line(text, format_args!("{label}: {number:#x}"));
+        }
+    }
+    let sizes = [("data", sample.data_page_size), ("code", sample.code_page_size)];
+    for (of, size) in sizes {
+        if let Some(size) = size {
+            line(text, format_args!(" .. {of} page size: {}", page_size(size)));
+        }
+    }
+    if let Some(transaction) = sample.transaction {
+        line(text, format_args!("... transaction: {transaction:x}"));
     }
     if let Some(values) = &sample.read {
         line(text, format_args!("... sample_read:"));
