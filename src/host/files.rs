@@ -4,7 +4,6 @@ use std::env;
 use std::fs;
 use std::fs::File;
 use std::io;
-use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -22,6 +21,7 @@ use crate::symbols::Files;
 use crate::symbols::Inode;
 use crate::symbols::Opened;
 use crate::sys::compat_vdso::CompatVdso;
+use crate::sys::map;
 use crate::sys::map::FileMap;
 use crate::sys::map::generation;
 use crate::sys::map::open_regular;
@@ -83,7 +83,7 @@ const MOST_TOLD: u64 = 1 << 30;
 /// # Errors
 ///
 /// [`io::ErrorKind::PermissionDenied`] if it is somebody else's, [`io::ErrorKind::FileTooLarge`] if it is
-/// longer than is read; else what the system says.
+/// longer than is read, or hardly more than holes; else what the system says.
 pub fn told(path: &Path) -> io::Result<Told> {
     // In a directory as `/tmp` nobody replaces what belongs to us.
     let own = [0, nix::unistd::geteuid().as_raw()];
@@ -95,11 +95,7 @@ pub fn told(path: &Path) -> io::Result<Told> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let written = Some(Nanos(written(&file))).filter(|it| it.0 != 0);
-    let mut bytes = Vec::new();
-    (&file).take(MOST_TOLD + 1).read_to_end(&mut bytes)?;
-    if MOST_TOLD < bytes.len() as u64 {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
+    let bytes = map::read(&file, MOST_TOLD)?;
     Ok(Told { bytes, status: status(&file)?, written })
 }
 

@@ -16,6 +16,8 @@ use std::collections::HashMap;
 use crate::units::Addr;
 use crate::units::Nanos;
 
+use super::perf_map::MAX_NAME_BYTES;
+
 /// The code that one process made, in the order in which it made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JitDump {
@@ -156,7 +158,7 @@ impl Fields {
     fn load(self, record: &[u8]) -> Option<(u64, JitCode)> {
         let (start, len) = (self.u64(record, 32)?, self.u64(record, 40)?);
         let name = record.get(56..)?;
-        let name_len = name.iter().position(|it| *it == 0)?;
+        let name_len = name.iter().take(MAX_NAME_BYTES + 1).position(|it| *it == 0)?;
         let name = String::from_utf8_lossy(name.get(..name_len)?).into_owned();
         let code = self.code(record, start, len, name)?;
         Some((self.u64(record, 48)?, code))

@@ -24,6 +24,9 @@ pub struct PerfMap {
     pub n_bad_lines: u64,
 }
 
+/// The longest name of a function that a program tells of, in bytes: it is printed with each sample.
+pub(super) const MAX_NAME_BYTES: usize = 64 << 10;
+
 impl PerfMap {
     /// Reads a whole map; lines that make no sense are counted and left out.
     pub fn parse(text: &[u8]) -> Self {
@@ -59,7 +62,8 @@ fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (start, rest) = number(line)?;
     let (size, rest) = number(rest.strip_prefix(b" ")?)?;
     let name = rest.strip_prefix(b" ")?;
-    (!name.is_empty() && size != 0).then_some((start, size, name))
+    let is_name = (1..=MAX_NAME_BYTES).contains(&name.len());
+    (is_name && size != 0).then_some((start, size, name))
 }
 
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
@@ -96,6 +100,13 @@ mod tests {
         let text = b"7f00 40 good\n\nzzz\n7f00 zz x\n7f00 0 empty\n7f00 40 \n7f00000";
         assert_eq!(PerfMap::parse(text).n_bad_lines, 5);
         check(text, 0x7f00, "good");
+    }
+
+    #[test]
+    fn a_name_without_end_is_none() {
+        let text = |len| format!("7f00 40 {}\n", "x".repeat(len)).into_bytes();
+        assert_eq!(PerfMap::parse(&text(MAX_NAME_BYTES)).n_bad_lines, 0);
+        assert_eq!(PerfMap::parse(&text(MAX_NAME_BYTES + 1)).n_bad_lines, 1);
     }
 
     #[test]

@@ -83,16 +83,25 @@ impl FileMap {
     }
 
     fn read(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        let on_disk = metadata.blocks().saturating_mul(BLOCK).saturating_mul(MAX_HOLES);
-        let most = on_disk.clamp(1 << 20, MOST_READ);
-        let mut bytes = Vec::new();
-        file.take(most + 1).read_to_end(&mut bytes)?;
-        if most < bytes.len() as u64 {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(Self(Content::Read(bytes)))
+        Ok(Self(Content::Read(read(file, MOST_READ)?)))
     }
+}
+
+/// Reads `file`, which its writer may make shorter at any time.
+///
+/// # Errors
+///
+/// Whatever the system says; [`io::ErrorKind::FileTooLarge`] for one of more than `max` bytes, or hardly
+/// more than holes.
+pub fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
+    let on_disk = file.metadata()?.blocks().saturating_mul(BLOCK).saturating_mul(MAX_HOLES);
+    let most = on_disk.max(1 << 20).min(max);
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if most < bytes.len() as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// Who reads.
@@ -215,6 +224,10 @@ mod tests {
         file.set_len(1 << 40).unwrap();
         let err = FileMap::open(&path).unwrap_err();
         assert_eq!(err.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            read(&File::open(&path).unwrap(), u64::MAX).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
         file.set_len(1 << 10).unwrap();
         assert_eq!(FileMap::open(&path).unwrap().len(), 1 << 10);
     }
