@@ -30,6 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use file::FileFacts;
+pub use file::Inflation;
 pub use file::Inode;
 pub use file::SavedFile;
 pub use object::BpfObject;

@@ -26,6 +26,8 @@ pub struct Anomalies {
     pub aux: u64,
     /// Records of jitdumps that make no sense, or were half written.
     pub odd_jit: u64,
+    /// Saved files that would inflate to more than the length of the recording allows.
+    pub inflated: u64,
     /// Bytes at the end of the file that are no whole record.
     pub cut_bytes: u64,
     /// Bytes that the header promises and the file does not have.
@@ -53,6 +55,7 @@ impl fmt::Display for Anomalies {
             compressed,
             aux,
             odd_jit,
+            inflated,
             cut_bytes,
             missing_bytes,
         } = self;
@@ -65,6 +68,10 @@ impl fmt::Display for Anomalies {
             (*compressed, "compressed records skipped"),
             (*aux, "records of AUX data skipped"),
             (*odd_jit, "records of jitdumps that make no sense skipped"),
+            (
+                *inflated,
+                "saved files left out, which inflate to more than the recording's length allows",
+            ),
             (*cut_bytes, "bytes dropped at the end, no whole record"),
             (*missing_bytes, "bytes missing at the end"),
         ];

@@ -706,6 +706,7 @@ impl Pass<'_> {
         self.index.jit_codes = told.codes;
         self.index.unnamed_jit = told.unnamed;
         self.index.anomalies.odd_jit = told.n_bad;
+        self.index.anomalies.inflated = self.index.bpf.n_left_out();
         self.forget_ambiguous();
         self.index.anomalies.undecodable += self.private.n_incomplete();
         if !self.index.bpf.is_empty() {

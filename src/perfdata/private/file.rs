@@ -117,6 +117,33 @@ impl SavedFile {
     }
 }
 
+/// How much the saved files of one recording may inflate to, all together: they are kept while it is
+/// read, and some bytes of a recording can stand for thousands of times as many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inflation {
+    compressed: u64,
+    plain: u64,
+}
+
+impl Inflation {
+    /// What is free, however short the recording is, in bytes.
+    const FREE: u64 = 128 << 20;
+    /// What each compressed byte may become beside: tables of symbols and maps become five to twenty.
+    const MOST_RATIO: u64 = 32;
+
+    /// Whether there is room for `file`, which it takes.
+    pub fn admits(&mut self, file: &SavedFile) -> bool {
+        let compressed = self.compressed.saturating_add(widen(file.compressed.len()));
+        let plain = self.plain.saturating_add(file.facts.len);
+        let most = compressed.saturating_mul(Self::MOST_RATIO).saturating_add(Self::FREE);
+        let fits = plain <= most;
+        if fits {
+            *self = Self { compressed, plain };
+        }
+        fits
+    }
+}
+
 /// The JSON at the beginning of a payload.
 pub(super) fn facts<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
     let len = cursor.u64("private record facts length")?;

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::perfdata::BpfEvent;
 use crate::perfdata::BpfMetadata;
 use crate::perfdata::SampleId;
+use crate::perfdata::private::Inflation;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::TracepointPrograms;
 use crate::replay::spans::Moment;
@@ -21,6 +22,10 @@ pub struct Notes {
     pub(super) records: Vec<Note>,
     /// The private messages, whole.
     pub(super) messages: Vec<Message>,
+    /// What its files inflate to.
+    inflation: Inflation,
+    /// Files for which there was no room.
+    n_left_out: u64,
     /// Where the `BPF_EVENT` stands that nothing but metadata has followed.
     last_event: Option<u64>,
 }
@@ -59,6 +64,11 @@ impl Notes {
     /// The private messages, whole.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// Files that were left out, since they would inflate to more than there is room for.
+    pub(in crate::replay) fn n_left_out(&self) -> u64 {
+        self.n_left_out
     }
 
     /// Whether there is nothing.
@@ -105,8 +115,15 @@ impl Notes {
         self.records.push(Note { moment, task: None, kind });
     }
 
-    /// A private message is whole.
+    /// A private message is whole. A file that would inflate to more than there is room for is counted
+    /// and left out.
     pub(in crate::replay) fn message(&mut self, message: Message) {
+        if let Message::File(file) = &message
+            && !self.inflation.admits(file)
+        {
+            self.n_left_out = self.n_left_out.saturating_add(1);
+            return;
+        }
         self.messages.push(message);
     }
 
@@ -133,5 +150,29 @@ impl Notes {
         // What is synthesized has zeros in its trailer.
         let task = id.time.and(id.task);
         self.records.push(Note { moment, task, kind });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::private::FileFacts;
+    use crate::perfdata::private::SavedFile;
+
+    #[test]
+    fn saved_files_inflate_as_far_as_the_length_of_the_recording_allows() {
+        let file = |len: u64, compressed: usize| {
+            let facts = FileFacts { len: len << 20, ..FileFacts::default() };
+            Message::File(SavedFile { facts, compressed: vec![0; compressed << 20] })
+        };
+        let mut notes = Notes::default();
+        // Bombs, of which the first two fit.
+        (0..5).for_each(|_| notes.message(file(64, 0)));
+        assert_eq!((notes.messages.len(), notes.n_left_out()), (2, 3));
+        // Others are as ever.
+        notes.message(file(32, 1));
+        notes.message(file(33, 1));
+        notes.message(file(u64::MAX >> 20, 1));
+        assert_eq!((notes.messages.len(), notes.n_left_out()), (3, 5));
     }
 }
