@@ -4,12 +4,13 @@
 //! timeline, each function from its load on until another takes its place. Where times of the dump and
 //! of the recording cannot be compared, only functions whose addresses no other one shares have a place.
 
+mod dumps;
+
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::perfdata::private::ClockReading;
-use crate::perfdata::private::FileFacts;
 use crate::perfdata::private::Message;
-use crate::symbols::Inode;
 use crate::symbols::JitCode;
 use crate::symbols::JitDump;
 use crate::symbols::ModuleFile;
@@ -23,6 +24,9 @@ use super::timeline::Fact;
 use super::timeline::FileId;
 use super::timeline::MappedFile;
 use super::timeline::Mapping;
+
+use dumps::DumpId;
+use dumps::Dumps;
 
 /// Where dumps come from that are not in the recording.
 pub trait JitDumps {
@@ -130,39 +134,31 @@ impl Adding<'_> {
     pub(super) fn add(self) -> Told {
         let Self { facts, files, messages, dumps, clock, provenance } = self;
         let mut told = Told::default();
+        let mut dumps = Dumps::new(messages, dumps, provenance, &clock);
         let mut found = Vec::new();
         for marker in markers(facts, files) {
             let Some(file) = files.get(marker.file.0 as usize) else { continue };
-            let dump = match saved(marker.pid, file, messages) {
-                Some(bytes) => JitDump::parse(&bytes).map_err(|_| Unnamed::Absent),
-                None => dumps.jitdump(&file.to_find(), provenance),
-            };
-            match dump {
-                Ok(dump) => {
-                    told.n_bad = told.n_bad.saturating_add(dump.n_bad);
-                    found.push((marker, dump));
-                }
+            match dumps.find(marker.pid, marker.file, file) {
+                Ok(dump) => found.push((marker, dump)),
                 Err(why) => {
                     tracing::debug!(pid = %marker.pid, %why, "no code of a jitdump");
                     told.unnamed.insert(marker.pid, why);
                 }
             }
         }
-        keep_clear(facts, &Memory::new(files, &found));
+        told.n_bad = dumps.n_bad();
+        keep_clear(facts, &Memory::new(files, &found, &dumps));
         for (marker, dump) in found {
             let Marker { pid, moment, file, begins, ends, is_last } = marker;
-            let is_timed = dump.is_monotonic && clock != Clock::Unknown;
-            // Of a file that a later program wrote anew nothing without a time is of an earlier one.
-            let is_sure = !is_timed && is_last;
-            let unshared: Vec<&JitCode> = if is_sure { dump.unshared() } else { Vec::new() };
-            let timed = dump.codes.iter().filter(|_| is_timed);
-            let added = timed.chain(unshared).filter_map(|code| {
-                // Without a time it holds as long as the dump was there.
-                let time = if is_timed { clock.recorded(code.time)? } else { moment.time };
-                // What came before or after is of another program that had the number.
-                if is_timed && (time < begins || ends.is_some_and(|it| it <= time)) {
-                    return None;
-                }
+            let dump = dumps.get(dump);
+            // What came before or after is of another program that had the number.
+            let made = dump.made(Some(begins)..ends);
+            // Of a file that a later program wrote anew nothing without a time is of an earlier one. Without
+            // a time it holds as long as the dump was there.
+            let is_sure = made.is_none() && is_last;
+            let unshared = if is_sure { dump.dump.unshared() } else { Vec::new() };
+            let unshared = unshared.into_iter().map(|code| (moment.time, code));
+            let added = made.into_iter().flatten().chain(unshared).map(|(time, code)| {
                 let jit_code = (!code.name.is_empty()).then(|| {
                     told.codes.push(code.clone());
                     u32::try_from(told.codes.len() - 1).ok()
@@ -177,10 +173,8 @@ impl Adding<'_> {
                     is_kernel: false,
                     is_executable: true,
                 };
-                Some((
-                    Moment { time, position: moment.position },
-                    Fact::Code { pid, start, end, mapping },
-                ))
+                let moment = Moment { time, position: moment.position };
+                (moment, Fact::Code { pid, start, end, mapping })
             });
             facts.extend(added);
         }
@@ -208,6 +202,7 @@ struct Marker {
 /// The first mapping of a dump by each process.
 fn markers(facts: &[(Moment, Fact)], files: &[MappedFile]) -> Vec<Marker> {
     let mut markers: Vec<Marker> = Vec::new();
+    let mut last: BTreeMap<(Pid, FileId), usize> = BTreeMap::new();
     // When each process began, and its marker.
     let mut current: BTreeMap<Pid, (Nanos, Option<usize>)> = BTreeMap::new();
     for (moment, fact) in facts {
@@ -218,8 +213,10 @@ fn markers(facts: &[(Moment, Fact)], files: &[MappedFile]) -> Vec<Marker> {
                 let (begins, shown) = current.entry(*pid).or_default();
                 if is_marker && shown.is_none() {
                     let (pid, moment, file, begins) = (*pid, *moment, mapping.file, *begins);
-                    let is_same = |it: &&mut Marker| it.pid == pid && it.file == file;
-                    markers.iter_mut().filter(is_same).for_each(|it| it.is_last = false);
+                    let before = last.insert((pid, file), markers.len());
+                    if let Some(before) = before.and_then(|it| markers.get_mut(it)) {
+                        before.is_last = false;
+                    }
                     *shown = Some(markers.len());
                     markers.push(Marker { pid, moment, file, begins, ends: None, is_last: true });
                 }
@@ -260,27 +257,6 @@ fn is_dump(path: &[u8]) -> bool {
     number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
 }
 
-/// The dump in the recording that is `file`, as `pid` mapped it.
-fn saved(pid: Pid, file: &MappedFile, messages: &[Message]) -> Option<Vec<u8>> {
-    let is_it = |facts: &FileFacts| {
-        let is_inode = file.inode.is_none_or(|it| {
-            let inodes = facts.inodes.iter().map(|it| Inode {
-                maj: it.maj,
-                min: it.min,
-                ino: it.ino,
-                generation: it.generation,
-            });
-            inodes.into_iter().any(|saved| saved.may_be(&it))
-        });
-        let is_path = facts.path.as_bytes() == file.path;
-        facts.what == FileFacts::JITDUMP && facts.pid == pid.0 && is_path && is_inode
-    };
-    messages.iter().rev().find_map(|it| match it {
-        Message::File(saved) if is_it(&saved.facts) => saved.content(),
-        _ => None,
-    })
-}
-
 /// Memory that processes with a dump made code in.
 struct Memory<'a> {
     files: &'a [MappedFile],
@@ -289,11 +265,12 @@ struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    fn new(files: &'a [MappedFile], found: &[(Marker, JitDump)]) -> Self {
+    fn new(files: &'a [MappedFile], found: &[(Marker, DumpId)], dumps: &Dumps<'_>) -> Self {
         let mut codes: BTreeMap<Pid, Vec<(u64, u64)>> = BTreeMap::new();
-        for (marker, dump) in found {
-            let of_dump = dump.codes.iter().map(|it| (it.start.0, it.end.0));
-            codes.entry(marker.pid).or_default().extend(of_dump);
+        let shown: BTreeSet<(Pid, DumpId)> = found.iter().map(|(it, id)| (it.pid, *id)).collect();
+        for (pid, dump) in shown {
+            let of_dump = dumps.get(dump).dump.codes.iter().map(|it| (it.start.0, it.end.0));
+            codes.entry(pid).or_default().extend(of_dump);
         }
         for codes in codes.values_mut() {
             codes.sort_unstable();
@@ -377,13 +354,15 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering;
+
     use super::super::resolved::CommId;
     use super::super::timeline::Owner;
     use super::super::timeline::Timeline;
     use super::*;
-    use crate::perfdata::private;
     use crate::perfdata::private::Clocks;
-    use crate::perfdata::private::SavedFile;
+    use crate::symbols::Inode;
     use crate::units::Addr;
     use crate::units::Tid;
 
@@ -564,26 +543,38 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_dump_is_the_one_that_was_mapped() {
-        let saved = |path: &str, ino, content: &[u8]| {
-            let inode = private::Inode { maj: 1, min: 2, ino, generation: 0 };
-            let (what, path) = (FileFacts::JITDUMP.to_owned(), path.to_owned());
-            let facts =
-                FileFacts { what, path, inodes: vec![inode], pid: 7, ..FileFacts::default() };
-            Message::File(SavedFile::new(facts, content).unwrap())
-        };
-        let messages = [saved("/tmp/jit-7.dump", 3, b"one"), saved("/tmp/jit-7.dump", 4, b"other")];
-        let files = files();
-        let found = |file: &MappedFile| super::saved(Pid(7), file, &messages);
-        assert_eq!(found(&files[2]), Some(b"one".to_vec()));
-        let second = MappedFile {
-            inode: Some(Inode { maj: 1, min: 2, ino: 4, generation: 9 }),
-            ..files[2].clone()
-        };
-        assert_eq!(found(&second), Some(b"other".to_vec()));
-        let third = Inode { maj: 1, min: 2, ino: 5, generation: 0 };
-        assert_eq!(found(&MappedFile { inode: Some(third), ..second.clone() }), None);
-        assert_eq!(found(&MappedFile { path: b"/x/jit-7.dump".to_vec(), ..second }), None);
+    fn a_dump_that_many_programs_show_is_read_once() {
+        /// Counts how often it is asked.
+        struct Counting(AtomicUsize);
+
+        impl JitDumps for Counting {
+            fn jitdump(&self, _: &ModuleFile, _: &Provenance) -> Result<JitDump, Unnamed> {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                Ok(dump(&[20, 70, 120]))
+            }
+        }
+
+        let exec = Fact::Comm { pid: Pid(7), tid: Tid(7), comm: CommId(0), is_exec: true };
+        let exec = |time| (Moment { time: Nanos(time), position: time }, exec.clone());
+        let shown = |time| map(time, (0x9000, 0xa000), 2, 7);
+        let mut facts = vec![shown(10), exec(50), shown(60), exec(100), shown(110)];
+        let (provenance, dumps) = (Provenance::default(), Counting(AtomicUsize::new(0)));
+        let told = Adding {
+            facts: &mut facts,
+            files: &files(),
+            messages: &[],
+            dumps: &dumps,
+            clock: Clock::Same,
+            provenance: &provenance,
+        }
+        .add();
+        assert_eq!(dumps.0.into_inner(), 1);
+        assert_eq!(told.n_bad, 1);
+        let codes = facts.iter().filter_map(|(moment, fact)| match fact {
+            Fact::Code { .. } => Some((moment.time.0, moment.position)),
+            _ => None,
+        });
+        assert_eq!(codes.collect::<Vec<_>>(), [(20, 10), (70, 60), (120, 110)]);
     }
 
     #[test]
