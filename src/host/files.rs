@@ -18,6 +18,7 @@ use nix::sys::statfs::fstatfs;
 use crate::symbols::Artifact;
 use crate::symbols::FileStatus;
 use crate::symbols::Files;
+use crate::symbols::Glance;
 use crate::symbols::Inode;
 use crate::symbols::Opened;
 use crate::sys::compat_vdso::CompatVdso;
@@ -32,6 +33,7 @@ use super::debuginfod::Debuginfod;
 use super::debuginfod::OnWait;
 use super::mapped::is_own;
 use super::mapped::written;
+use super::note;
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,11 @@ impl Files for Disk {
         let file = open_regular(path)?;
         let status = status(&file)?;
         Ok(Opened { bytes: FileMap::opened(&file, path)?, status })
+    }
+
+    fn glance(&self, path: &Path) -> Option<Glance> {
+        let file = open_regular(path).ok()?;
+        Some(Glance { status: status(&file).ok()?, build_id: note::of_file(file) })
     }
 }
 
@@ -122,6 +129,10 @@ impl Files for DiskAndServers {
 
     fn open(&self, path: &Path) -> io::Result<Opened<FileMap>> {
         Disk.open(path)
+    }
+
+    fn glance(&self, path: &Path) -> Option<Glance> {
+        Disk.glance(path)
     }
 
     fn fetch(&self, build_id: BuildId, artifact: Artifact) -> Option<PathBuf> {

@@ -24,6 +24,11 @@ pub trait Files: Send + Sync {
     /// counted, and is not fatal.
     fn open(&self, path: &Path) -> io::Result<Opened<Self::Bytes>>;
 
+    /// What is known of the file at `path` without reading all of it, where to open it costs as much.
+    fn glance(&self, _path: &Path) -> Option<Glance> {
+        None
+    }
+
     /// Has the file of `build_id` brought from elsewhere, if that is possible, and tells where it is
     /// now. It is asked last, and what it brings is looked at as any other file.
     fn fetch(&self, _build_id: BuildId, _artifact: Artifact) -> Option<PathBuf> {
@@ -38,6 +43,15 @@ pub enum Artifact {
     Executable,
     /// The file with its debug information.
     DebugInfo,
+}
+
+/// What is known of a file before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// What the store says of it.
+    pub status: FileStatus,
+    /// The build id that its segments have; `None` where only its sections may have one.
+    pub build_id: Option<BuildId>,
 }
 
 /// A file that was opened.

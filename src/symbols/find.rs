@@ -12,6 +12,7 @@ use super::Artifact;
 use super::Error;
 use super::FileStatus;
 use super::Files;
+use super::Glance;
 use super::Identity;
 use super::ModuleFile;
 use super::Opened;
@@ -251,6 +252,9 @@ fn open<F: Files>(
     places: &Places,
     trust: Trust,
 ) -> Result<(F::Bytes, Identity, FileStatus), Error> {
+    if trust == Trust::ByProcess {
+        refuse_at_a_glance(files, at, file, places)?;
+    }
     let Opened { bytes, status } = files
         .open(at)
         .map_err(|err| Error::Open { path: at.to_owned(), reason: err.to_string() })?;
@@ -269,6 +273,27 @@ fn open<F: Files>(
         (Trust::ByProcess, None) | (Trust::ByLostName, _) => false,
     };
     if is_it { Ok((bytes, identity, status)) } else { Err(Error::OtherFile { path: path() }) }
+}
+
+/// Refuses what is seen to be another file than the one that was mapped before all of it is read: what a
+/// process has is not mapped, and each of those that mapped a file may run another program.
+fn refuse_at_a_glance<F: Files>(
+    files: &F,
+    at: &Path,
+    file: &ModuleFile,
+    places: &Places,
+) -> Result<(), Error> {
+    let Some(Glance { status, build_id }) = files.glance(at) else { return Ok(()) };
+    let path = || at.to_owned();
+    match (file.build_id, build_id) {
+        (Some(wanted), Some(found)) if !is_same_build(found, wanted) => {
+            Err(Error::OtherBuild { path: path(), wanted, found: build_id })
+        }
+        (None, _) if status.is(file, places.recorded_until) != Some(true) => {
+            Err(Error::OtherFile { path: path() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn open_debug<F: Files>(
@@ -290,6 +315,7 @@ fn open_debug<F: Files>(
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Mutex;
 
     use super::*;
     use crate::symbols::Inode;
@@ -366,6 +392,47 @@ mod tests {
         let found = FileSet::find(store, file, places).map(|it| (it.path, it.root));
         let want = want.map(|(path, root)| (PathBuf::from(path), root));
         assert_eq!(found.as_ref().ok(), want.as_ref(), "{found:?}");
+    }
+
+    /// The same, of which it is known what was read.
+    #[derive(Default)]
+    struct Read {
+        store: Store,
+        paths: Mutex<Vec<PathBuf>>,
+    }
+
+    impl Files for Read {
+        type Bytes = Vec<u8>;
+
+        fn open(&self, path: &Path) -> io::Result<Opened<Vec<u8>>> {
+            self.paths.lock().unwrap().push(path.to_owned());
+            self.store.open(path)
+        }
+
+        fn glance(&self, path: &Path) -> Option<Glance> {
+            let &(build_id, status) = self.store.0.get(path)?;
+            Some(Glance { status, build_id })
+        }
+    }
+
+    #[test]
+    fn what_a_process_has_is_read_only_if_it_may_be_the_file() {
+        let exe = "/proc/7/exe";
+        let read = |file: ModuleFile, it: (Option<BuildId>, FileStatus)| {
+            let read = Read { store: store(&[(exe, it.0, it.1)]), ..Read::default() };
+            let file = ModuleFile { mappers: vec![MAPPER], ..file };
+            let is_found = FileSet::find(&read, &file, &places()).is_ok();
+            let paths = read.paths.into_inner().unwrap();
+            (paths.iter().any(|it| it == Path::new(exe)), is_found)
+        };
+        let old = on_disk(5, 50);
+        assert_eq!(read(by_id("/a", one()), (Some(one()), old)), (true, true));
+        assert_eq!(read(by_id("/a", one()), (Some(other()), old)), (false, false));
+        // Its sections may have one.
+        assert_eq!(read(by_id("/a", one()), (None, old)), (true, false));
+        assert_eq!(read(by_inode("/a", 5), (None, old)), (true, true));
+        assert_eq!(read(by_inode("/a", 6), (None, old)), (false, false));
+        assert_eq!(read(by_inode("/a", 5), (None, on_disk(5, 200))), (false, false));
     }
 
     fn by_id(path: &str, id: BuildId) -> ModuleFile {

@@ -59,6 +59,7 @@ pub use elf::Symbols;
 pub use files::Artifact;
 pub use files::FileStatus;
 pub use files::Files;
+pub use files::Glance;
 pub use files::Opened;
 pub use find::is_at_its_path;
 pub use find::undeleted;

@@ -35,6 +35,9 @@ const MOST_READ: u64 = 4 << 30;
 /// systems that compress have them; others' holes would fill memory.
 const MAX_HOLES: u64 = 16;
 
+/// The most bytes that are read of a file whose file system does not say how much place it takes.
+const MOST_OF_UNKNOWN: u64 = 256 << 20;
+
 /// The length of one of `st_blocks`, in bytes.
 const BLOCK: u64 = 512;
 
@@ -94,8 +97,15 @@ impl FileMap {
 /// Whatever the system says; [`io::ErrorKind::FileTooLarge`] for one of more than `max` bytes, or hardly
 /// more than holes.
 pub fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
-    let on_disk = file.metadata()?.blocks().saturating_mul(BLOCK).saturating_mul(MAX_HOLES);
-    let most = on_disk.max(1 << 20).min(max);
+    let metadata = file.metadata()?;
+    let most = match metadata.blocks() {
+        0 => MOST_OF_UNKNOWN,
+        n => n.saturating_mul(BLOCK).saturating_mul(MAX_HOLES).max(1 << 20),
+    };
+    let most = most.min(max);
+    if most < metadata.len() {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if most < bytes.len() as u64 {
@@ -230,6 +240,9 @@ mod tests {
         );
         file.set_len(1 << 10).unwrap();
         assert_eq!(FileMap::open(&path).unwrap().len(), 1 << 10);
+        // Some file systems say of none how much place it takes.
+        file.set_len(2 << 20).unwrap();
+        assert_eq!(FileMap::open(&path).unwrap().len(), 2 << 20);
     }
 
     #[test]
