@@ -8,6 +8,7 @@ use crate::replay::Lacked;
 use crate::replay::Lacking;
 use crate::replay::Nameless;
 use crate::replay::Names;
+use crate::replay::NoKernel;
 use crate::replay::Unnamed;
 use crate::symbols::Error;
 use crate::symbols::Files as _;
@@ -98,6 +99,8 @@ fn in_words(what: &Lacked<'_>) -> String {
         }
         Lacked::File(..) => "no ELF file",
         Lacked::Map(_, why) => return why.to_string(),
+        Lacked::Kernel(NoKernel::Hidden) => "it hides its addresses",
+        Lacked::Kernel(NoKernel::Other) => "no kernel at hand is known to be the recorded one",
     };
     words.to_owned()
 }
@@ -109,6 +112,7 @@ fn hint(lacking: &Lacking<'_>, others: &[Lacking<'_>], means: &Means<'_>) -> Str
         Lacked::Symbols(file) => (file, None),
         Lacked::File(file, error) => (file, Some(error)),
         Lacked::Map(pid, why) => return hint_of_map(pid, why),
+        Lacked::Kernel(why) => return hint_of_kernel(why),
     };
     let path = undeleted(&file.path).unwrap_or(&file.path);
     let name = &dso.short_name;
@@ -170,6 +174,21 @@ fn hint_of_map(pid: Pid, why: Unnamed) -> String {
                 .to_owned()
         }
     }
+}
+
+/// What would bring the names of the kernel.
+fn hint_of_kernel(why: NoKernel) -> String {
+    let what = match why {
+        NoKernel::Hidden => {
+            "read the recording as root, with `kernel.kptr_restrict` at most 1, or say with \
+             `--kallsyms FILE` where a copy of `/proc/kallsyms` is that root made"
+        }
+        NoKernel::Other => {
+            "say with `--vmlinux FILE` where the recorded kernel's symbols are, or with `--kallsyms \
+             FILE` where a copy of its `/proc/kallsyms` is"
+        }
+    };
+    what.to_owned()
 }
 
 #[cfg(test)]
@@ -288,9 +307,33 @@ mod tests {
                 "read the recording as the user who ran the program",
             ]
         );
+        let (warning, hint) = told(Unnamed::Absent);
+        assert!(warning.ends_with("(not told by whoever made it)"), "{warning}");
+        assert_eq!(hint, "let the program write `/tmp/perf-7.map` as it makes code");
         assert!(
             told(Unnamed::MadeElsewhere).1.starts_with("`--symfs DIR` takes `DIR/tmp/perf-7.map`")
         );
+    }
+
+    #[test]
+    fn a_kernel_without_names_is_told_with_why() {
+        let dso = dso("[kernel.kallsyms]");
+        let told = |why| {
+            let lacking = [Lacking { dso: &dso, what: Lacked::Kernel(why), n_samples: 170 }];
+            lines(&lacking, 1000, &Means { has_servers: false, owner: &|_| None }).unwrap()
+        };
+        let (warning, hint) = told(NoKernel::Hidden);
+        assert_eq!(
+            warning,
+            "no names for 17.0 % of the samples: `[kernel.kallsyms]` 17.0 % (it hides its addresses)"
+        );
+        assert!(hint.contains("`kernel.kptr_restrict`"), "{hint}");
+        let (warning, hint) = told(NoKernel::Other);
+        assert!(
+            warning.ends_with("(no kernel at hand is known to be the recorded one)"),
+            "{warning}"
+        );
+        assert!(hint.starts_with("say with `--vmlinux FILE`"), "{hint}");
     }
 
     #[test]

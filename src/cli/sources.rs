@@ -1,7 +1,6 @@
 //! Where the names of a recording's addresses come from: the files of this machine.
 
 use std::io;
-use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::host::mapped::began;
 use crate::replay::Index;
 use crate::replay::JitDumps;
 use crate::replay::LocalKernel;
+use crate::replay::NoKernel;
 use crate::replay::Provenance;
 use crate::replay::Sources;
 use crate::replay::Unnamed;
@@ -293,30 +293,31 @@ impl Sources for ThisMachine {
         Ok(WrittenMap { map, written })
     }
 
-    fn kernel(&self) -> Option<LocalKernel> {
+    fn kernel(&self) -> Result<LocalKernel, NoKernel> {
         if let Some(chosen) = &self.chosen {
-            return Some(chosen.clone());
+            return Ok(chosen.clone());
         }
         if let Some(recorded) = self.recorded_kernel() {
-            return Some(recorded);
+            return Ok(recorded);
         }
         let build_id = kernel_build_id();
         if build_id != self.kernel
             && let Some(stored) = self.stored_kernel()
         {
-            return Some(stored);
+            return Ok(stored);
         }
-        let mut text = Vec::new();
-        std::fs::File::open("/proc/kallsyms").ok()?.read_to_end(&mut text).ok()?;
-        let kallsyms = Kallsyms::parse(&text)
-            .inspect_err(|error| tracing::debug!(%error, "no kernel symbols"))
-            .ok()?;
-        Some(LocalKernel {
-            build_id,
-            release: release(),
-            kallsyms: kallsyms.into(),
-            is_chosen: false,
-        })
+        let text = std::fs::read("/proc/kallsyms").map_err(|error| {
+            tracing::debug!(%error, "no kernel symbols");
+            NoKernel::Hidden
+        })?;
+        let release = release();
+        let differs = build_id.is_some() && self.kernel.is_some() && build_id != self.kernel
+            || self.release.is_some() && release != self.release;
+        let kallsyms = Kallsyms::parse(&text).map_err(|error| {
+            tracing::debug!(%error, "no kernel symbols");
+            if differs { NoKernel::Other } else { NoKernel::Hidden }
+        })?;
+        Ok(LocalKernel { build_id, release, kallsyms: kallsyms.into(), is_chosen: false })
     }
 }
 

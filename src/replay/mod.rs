@@ -54,6 +54,7 @@ pub use makers::WrittenMap;
 pub use nameless::Lacked;
 pub use nameless::Lacking;
 pub use nameless::Nameless;
+pub use nameless::NoKernel;
 pub use names::Demangling;
 pub use names::LocalKernel;
 pub use names::Name;

@@ -31,7 +31,7 @@ pub struct Lacking<'n> {
     pub n_samples: u64,
 }
 
-/// What is lacking of a file, or of code that a process made.
+/// What is lacking of a file, of code that a process made, or of the kernel.
 #[derive(Clone, Debug)]
 pub enum Lacked<'n> {
     /// The file is the right one, and its symbol table was stripped.
@@ -40,6 +40,17 @@ pub enum Lacked<'n> {
     File(&'n ModuleFile, &'n symbols::Error),
     /// What the process with this number wrote of its code, and why.
     Map(Pid, Unnamed),
+    /// The symbols of the recorded kernel, and why.
+    Kernel(NoKernel),
+}
+
+/// Why addresses of the kernel have no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKernel {
+    /// The kernel hides its addresses from whoever reads.
+    Hidden,
+    /// No kernel at hand is known to be the recorded one.
+    Other,
 }
 
 impl Nameless {

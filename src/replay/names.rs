@@ -31,6 +31,7 @@ use super::Index;
 use super::Lacked;
 use super::Lacking;
 use super::Nameless;
+use super::NoKernel;
 use super::Programs;
 use super::Provenance;
 use super::Unnamed;
@@ -113,7 +114,11 @@ pub trait Sources: Sync {
     fn perf_map(&self, pid: Pid, provenance: &Provenance) -> Result<WrittenMap, Unnamed>;
 
     /// The kernel whose symbols are at hand.
-    fn kernel(&self) -> Option<LocalKernel>;
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    fn kernel(&self) -> Result<LocalKernel, NoKernel>;
 }
 
 /// The width of a process' addresses, of which the kernel has a vDSO each.
@@ -167,7 +172,7 @@ pub struct Names<'a> {
     groups: Vec<Option<Dso>>,
     /// The module of the kernel itself.
     kernel_dso: Option<usize>,
-    kernel: OnceLock<Option<(LocalKernel, u64)>>,
+    kernel: OnceLock<Result<(LocalKernel, u64), NoKernel>>,
     /// Functions of the recorded kernel that the recording itself names, by address.
     recorded: Vec<&'a KernelFunction>,
     demangling: Demangling,
@@ -445,13 +450,20 @@ impl<'a> Names<'a> {
                     Some(error) => Lacked::File(file, error),
                     None => Lacked::Symbols(file),
                 },
-                (ModuleKind::Jit { pid, .. }, _) => match module.unnamed.get() {
-                    // Few write down what they make, and nobody else knows.
-                    None | Some(Unnamed::Absent) => continue,
-                    Some(&why) => Lacked::Map(*pid, why),
+                // A map that was found may not tell of all that was made.
+                (ModuleKind::Jit { pid, .. }, _) => {
+                    Lacked::Map(*pid, module.unnamed.get().copied().unwrap_or(Unnamed::Absent))
+                }
+                (ModuleKind::Kernel | ModuleKind::KernelModule(_), _) => match self.kernel.get() {
+                    Some(Err(why)) => Lacked::Kernel(*why),
+                    // What no symbol of the kernel covers is nobody's.
+                    Some(Ok(_)) | None => continue,
                 },
                 _ => continue,
             };
+            // What the kernel has is lacking as a whole.
+            let kernel = self.kernel_dso.filter(|_| matches!(what, Lacked::Kernel(_)));
+            let module = kernel.map_or(module, |idx| &self.modules[idx]);
             let dso = module.undeleted_dso.as_ref().unwrap_or(&module.dso);
             match found.iter_mut().find(|it| it.dso.long_name == dso.long_name) {
                 Some(same) => same.n_samples = same.n_samples.saturating_add(n_samples),

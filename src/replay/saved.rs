@@ -22,6 +22,7 @@ use crate::units::Pid;
 
 use super::Index;
 use super::LocalKernel;
+use super::NoKernel;
 use super::Provenance;
 use super::Sources;
 use super::Unnamed;
@@ -211,7 +212,7 @@ impl Sources for WithSaved<'_> {
         self.machine.perf_map(pid, provenance)
     }
 
-    fn kernel(&self) -> Option<LocalKernel> {
+    fn kernel(&self) -> Result<LocalKernel, NoKernel> {
         self.machine.kernel()
     }
 }
@@ -247,8 +248,8 @@ mod tests {
             Err(Unnamed::Absent)
         }
 
-        fn kernel(&self) -> Option<LocalKernel> {
-            None
+        fn kernel(&self) -> Result<LocalKernel, NoKernel> {
+            Err(NoKernel::Other)
         }
     }
 
@@ -359,8 +360,8 @@ mod tests {
                 Err(Unnamed::Absent)
             }
 
-            fn kernel(&self) -> Option<LocalKernel> {
-                None
+            fn kernel(&self) -> Result<LocalKernel, NoKernel> {
+                Err(NoKernel::Other)
             }
         }
         let machine = Everything(std::fs::read("/proc/self/exe").unwrap());

@@ -42,6 +42,7 @@ use bpfperf::replay::Index;
 use bpfperf::replay::Inlined;
 use bpfperf::replay::LocalKernel;
 use bpfperf::replay::Names;
+use bpfperf::replay::NoKernel;
 use bpfperf::replay::Programs;
 use bpfperf::replay::Provenance;
 use bpfperf::replay::Recording;
@@ -85,8 +86,8 @@ impl Sources for NoNames {
         Err(Unnamed::Absent)
     }
 
-    fn kernel(&self) -> Option<LocalKernel> {
-        None
+    fn kernel(&self) -> Result<LocalKernel, NoKernel> {
+        Err(NoKernel::Other)
     }
 }
 

@@ -196,3 +196,20 @@ fn what_lacks_symbols_is_told_with_what_it_costs() {
         assert_eq!(said, want, "{command}");
     }
 }
+
+#[test]
+fn code_without_a_map_is_told_with_what_it_costs() {
+    let pid = 99_999_991;
+    let mut build = Build::new();
+    build.here().comm(pid, b"jit").mmap(pid, 0x10000, 0x10000, "//anon", 0);
+    build.sample(pid, 0x10100, 1_000_000_000, 1000);
+    let (_folder, path) = file(&build.file());
+    for command in ["script", "report"] {
+        let output = program().arg(command).arg("-i").arg(&path).output();
+        let said = String::from_utf8(output.unwrap().stderr).unwrap();
+        let want = "warning: no names for 100.0 % of the samples: `[JIT] tid 99999991` 100.0 % (not told by \
+                    whoever made it)\n\
+                    hint: let the program write `/tmp/perf-99999991.map` as it makes code\n";
+        assert_eq!(said, want, "{command}");
+    }
+}

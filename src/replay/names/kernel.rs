@@ -9,6 +9,7 @@ use crate::units::Addr;
 
 use super::LocalKernel;
 use super::Names;
+use super::NoKernel;
 use super::Sources as _;
 use super::SymbolName;
 
@@ -39,7 +40,7 @@ impl Names<'_> {
     }
 
     fn symbol_at_hand(&self, ip: Addr, module: Option<&str>) -> Option<SymbolName<'_>> {
-        let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref()?;
+        let (kernel, delta) = self.kernel.get_or_init(|| self.find_kernel()).as_ref().ok()?;
         let at = Addr(ip.0.wrapping_sub(*delta));
         let kallsyms = &kernel.kallsyms;
         let idx = kallsyms.find(at)?;
@@ -60,10 +61,16 @@ impl Names<'_> {
 
     /// The kernel at hand, if it is the one that was recorded, and how far away the recorded one
     /// ran: a kernel with the same build id may have been loaded elsewhere (KASLR).
-    fn find_kernel(&self) -> Option<(LocalKernel, u64)> {
+    fn find_kernel(&self) -> Result<(LocalKernel, u64), NoKernel> {
+        let kernel = self.sources.kernel()?;
+        let delta = self.distance_to(&kernel).ok_or(NoKernel::Other)?;
+        Ok((kernel, delta))
+    }
+
+    /// How far away from `kernel` the recorded one ran, if it is this one.
+    fn distance_to(&self, kernel: &LocalKernel) -> Option<u64> {
         let (start, file) = self.index.kernel?;
         let file = &self.index.files[file.0 as usize];
-        let kernel = self.sources.kernel()?;
         let reference = file.path.strip_prefix(b"[kernel.kallsyms]".as_slice())?;
         let reference = std::str::from_utf8(reference).ok().filter(|it| !it.is_empty());
         let local = kernel.kallsyms.addr_of(reference.unwrap_or("_text"))?;
@@ -78,7 +85,7 @@ impl Names<'_> {
                     && self.index.release.as_ref().is_none_or(|it| own == Some(it.as_slice()))
             }
         };
-        is_same.then(|| (kernel, start - local))
+        is_same.then(|| start - local)
     }
 
     /// What lies at the address `addr` of the kernel at `moment`.
@@ -99,6 +106,8 @@ mod tests {
     use crate::perfdata::private::Message;
     use crate::replay::Anomalies;
     use crate::replay::Index;
+    use crate::replay::Lacked;
+    use crate::replay::Nameless;
     use crate::replay::Provenance;
     use crate::replay::Unnamed;
     use crate::replay::WrittenMap;
@@ -150,14 +159,14 @@ mod tests {
             Err(Unnamed::Absent)
         }
 
-        fn kernel(&self) -> Option<LocalKernel> {
+        fn kernel(&self) -> Result<LocalKernel, NoKernel> {
             let text = self.at;
             let list = format!(
                 "{text:x} T _text\n{:x} t work\n{MODULE:x} t enter\t[kvm]\n{:x} t leave\t[kvm]\n",
                 text + 0x100,
                 MODULE + 0x1000,
             );
-            Some(LocalKernel {
+            Ok(LocalKernel {
                 build_id: self.build_id,
                 release: Some(self.release.to_owned()),
                 kallsyms: Kallsyms::parse(list.as_bytes()).unwrap().into(),
@@ -234,6 +243,24 @@ mod tests {
             names.name(&frame).symbol.map(|it| it.raw.to_owned())
         };
         let got = [name(TEXT + 0x110), name(MODULE + 0x1010)];
+        // Two samples at each of the two are told of, where no kernel names them.
+        let mut nameless = Nameless::default();
+        for ip in [TEXT + 0x110, MODULE + 0x1010] {
+            let owner = index.timeline.kernel(ip, Moment::START);
+            nameless.add(owner, 2);
+        }
+        let lacking = names.lacking(&nameless);
+        let lacking: Vec<_> = lacking
+            .iter()
+            .map(|it| match it.what {
+                Lacked::Kernel(why) => (&*it.dso.short_name, why, it.n_samples),
+                _ => panic!("{it:?}"),
+            })
+            .collect();
+        match names.kernel.get() {
+            Some(Ok(_)) => assert_eq!(lacking, []),
+            _ => assert_eq!(lacking, [("[kernel.kallsyms]", NoKernel::Other, 4)]),
+        }
         assert_eq!(got.each_ref().map(Option::as_deref), want);
     }
 
