@@ -170,7 +170,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
-    let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false };
+    let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false, address: true };
     let files = CodeFiles::new(&names);
     let resolved = resolve(&recording, &index, &file, &files, None, keep, 0).map_err(cannot)?;
     let programs = Programs::new(&recording, &index);

@@ -99,7 +99,7 @@ impl Args {
     ) -> Result<u64, Failure> {
         let Reading { recording, index, input, names } = *reading;
         let programs = Programs::new(recording, index);
-        let keep = Keep { stack: true, ..request.keep() };
+        let keep = Keep { stack: true, address: true, ..request.keep() };
         let files = CodeFiles::new(names);
         let resolved = resolve(recording, index, input, &files, None, keep, usize::MAX)
             .map_err(|error| cannot_read(&error))?;

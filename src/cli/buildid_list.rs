@@ -135,7 +135,7 @@ pub(super) fn of_files(
     }
     let machine = ThisMachine::new(file, &index, symbols_from);
     let names = Names::new(&index, &machine);
-    let keep = Keep { thread: false, cpu: false, stack: true };
+    let keep = Keep { thread: false, cpu: false, stack: true, address: true };
     let resolved =
         resolve(recording, &index, file, &CodeFiles::new(&names), None, keep, usize::MAX);
     let resolved = resolved.map_err(cannot)?;

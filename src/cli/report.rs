@@ -37,6 +37,7 @@ use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::Wanted;
 use crate::replay::resolve;
+use crate::replay::resolved::Keep;
 
 use super::bill;
 use super::bill::Reading;
@@ -265,7 +266,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(programs) = programs.as_ref().filter(|_| args.bpf_dso) {
         names.group_functions(programs);
     }
-    let keep = request.keep();
+    let has_chains = recording.events.iter().any(|it| it.sample.has_callchain());
+    let keep = Keep { stack: request.keep().stack && has_chains, ..request.keep() };
     let code_files = CodeFiles::new(&names);
     let inlined = args.inlining.inlined();
     let needs_lines = keep.stack && inlined == Inlined::Shown || request.needs_lines();

@@ -222,13 +222,14 @@ impl Request {
 
     /// What replay has to keep apart for this report.
     pub fn keep(&self) -> Keep {
-        let Filter { comms: _, dsos: _, symbols: _, symbol_part: _, pids, tids, cpus } =
-            &self.filter;
+        let Filter { comms: _, dsos: _, symbols, symbol_part: _, pids, tids, cpus } = &self.filter;
         let has = |column| self.columns().any(|it| it == column);
         Keep {
             thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
             cpu: has(Column::Cpu) || !cpus.is_empty(),
             stack: self.accumulate == Accumulate::Callers || self.graph != GraphRequest::No,
+            // A symbol is asked for by its address in the process, too.
+            address: self.needs_lines() || self.needs_programs() || !symbols.is_empty(),
         }
     }
 }
@@ -494,11 +495,11 @@ mod tests {
             graph: GraphRequest::No,
             ..Request::default()
         };
-        assert_eq!(flat.keep(), Keep { thread: false, cpu: false, stack: false });
+        assert_eq!(flat.keep(), Keep { thread: false, cpu: false, stack: false, address: false });
         let sort = Some(Sort::By(vec![Column::Pid, Column::Cpu]));
         assert_eq!(
             Request { sort, ..Request::default() }.keep(),
-            Keep { thread: true, cpu: true, stack: true }
+            Keep { thread: true, cpu: true, stack: true, address: false }
         );
     }
 }

@@ -18,6 +18,7 @@
 mod anomalies;
 mod codes;
 mod deferred;
+mod functions;
 mod index;
 mod jit;
 mod lines;

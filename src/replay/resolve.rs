@@ -36,6 +36,8 @@ use super::Readings;
 use super::Recording;
 use super::Resolver;
 use super::Unwinding;
+use super::functions::Frames;
+use super::functions::Functions;
 use super::resolved::CommId;
 use super::resolved::EventGroup;
 use super::resolved::EventIdx;
@@ -68,6 +70,9 @@ pub fn resolve(
     let unwinding = Unwinding::new(recording, files);
     let workers = rayon::broadcast(|_| {
         let mut worker = Worker::new(recording, index, &unwinding, keep, max_frames);
+        if !keep.stack && !keep.address {
+            worker.functions = Some(Functions::new(&index.timeline, files.names()));
+        }
         let mut walk = RecordWalk::new(input, Section::default(), recording.header.endian());
         while let Some(chunk) = index.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             walk.restart(*chunk);
@@ -149,8 +154,9 @@ struct Worker<'a> {
     keep: Keep,
     max_frames: usize,
     resolver: Resolver<'a>,
-    frames: Vec<Frame>,
-    frame_ids: FxHashMap<Frame, u32>,
+    frames: Frames,
+    /// Where functions are kept apart, and not their addresses.
+    functions: Option<Functions<'a>>,
     /// Sampled addresses by state and privilege, so that most cost one look-up: the frame of each, and
     /// the combination without a stack that it was last met in.
     ips: FxHashMap<Ip, (u32, u32)>,
@@ -188,8 +194,8 @@ impl<'a> Worker<'a> {
             keep,
             max_frames,
             resolver: Resolver::with_unwinding(&index.timeline, unwinding),
-            frames: Vec::new(),
-            frame_ids: FxHashMap::default(),
+            frames: Frames::default(),
+            functions: None,
             ips: FxHashMap::default(),
             raw_chains: Lists::default(),
             stack_of_chain: Vec::new(),
@@ -220,7 +226,13 @@ impl<'a> Worker<'a> {
         let ip = layout.ip(raw.body).unwrap_or_default().0;
         let mode = layout.cpumode(raw.body, raw.header.cpumode());
         let at: Ip = (task.process.version, mode, ip);
-        let (frame, group) = self.ip(&task, at, moment);
+        let (frame, group) = match &mut self.functions {
+            Some(functions) => {
+                let Self { frames, resolver, .. } = self;
+                (functions.frame(frames, resolver, &task, (mode, ip), moment), NONE)
+            }
+            None => self.ip(&task, at, moment),
+        };
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
         let later = chain.as_ref().ok().and_then(|it| self.deferred.merged(raw.at.0, it.as_ref()?));
         let chain = match &later {
@@ -258,7 +270,7 @@ impl<'a> Worker<'a> {
             None if self.groups.add_at(group, &key, &weight) => {}
             None => {
                 let group = self.groups.add(key, &weight);
-                if stack == NONE {
+                if stack == NONE && self.functions.is_none() {
                     self.ips.insert(at, (frame, group));
                 }
             }
@@ -278,16 +290,9 @@ impl<'a> Worker<'a> {
         }
         let (_, cpumode, ip) = at;
         let frame = self.resolver.frame(task, cpumode, ip, moment);
-        let found = (self.frame_id(frame), NONE);
+        let found = (self.frames.id(frame), NONE);
         self.ips.insert(at, found);
         found
-    }
-
-    fn frame_id(&mut self, frame: Frame) -> u32 {
-        *self.frame_ids.entry(frame).or_insert_with(|| {
-            self.frames.push(frame);
-            narrow(self.frames.len() - 1)
-        })
     }
 
     /// The stack that a raw chain comes to: resolved once for each state of its process.
@@ -329,7 +334,7 @@ impl<'a> Worker<'a> {
     fn stack_of(&mut self, scratch: &mut Scratch) -> u32 {
         scratch.ids.clear();
         for &frame in &scratch.frames {
-            scratch.ids.push(self.frame_id(frame));
+            scratch.ids.push(self.frames.id(frame));
         }
         self.stacks.intern(&scratch.ids).0
     }
@@ -390,24 +395,14 @@ fn merge(
     // The numbers of the one that has most become everyone's.
     workers.sort_by_key(|it| Reverse(it.groups.items.len()));
     let mut workers = workers.into_iter();
-    let (mut frames, mut frame_ids, mut stacks, mut groups) = match workers.next() {
-        Some(Worker { frames, frame_ids, stacks, groups, .. }) => {
-            (frames, frame_ids, stacks, groups)
-        }
-        None => (Vec::new(), FxHashMap::default(), Lists::default(), Groups::default()),
+    let (mut frames, mut stacks, mut groups) = match workers.next() {
+        Some(Worker { frames, stacks, groups, .. }) => (frames, stacks, groups),
+        None => (Frames::default(), Lists::default(), Groups::default()),
     };
     let mut ids = Vec::new();
     for worker in workers {
-        let to_merged: Vec<u32> = worker
-            .frames
-            .iter()
-            .map(|&frame| {
-                *frame_ids.entry(frame).or_insert_with(|| {
-                    frames.push(frame);
-                    narrow(frames.len() - 1)
-                })
-            })
-            .collect();
+        let to_merged: Vec<u32> =
+            worker.frames.list().iter().map(|&frame| frames.id(frame)).collect();
         let n_stacks = worker.stacks.starts.len();
         let mut merged_stacks = Vec::with_capacity(n_stacks);
         for id in 0..n_stacks {
@@ -427,7 +422,7 @@ fn merge(
     // What several counters share a sample of came at the same moment.
     groups.sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
     let mut resolved = Resolved { n_bad_chains, ends, ..Resolved::default() };
-    let expansions = names.name_all(&frames, lines, &mut resolved);
+    let expansions = names.name_all(frames.list(), lines, &mut resolved);
     for id in 0..stacks.starts.len() {
         resolved.stacks.push(stacks.get(narrow(id)).iter().flat_map(|&id| expansions.of(id)));
     }

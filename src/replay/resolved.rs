@@ -133,6 +133,7 @@ pub struct Group {
 
 /// Which dimensions keep groups apart besides event, command name and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a dimension by itself")]
 pub struct Keep {
     /// Process and thread id.
     pub thread: bool,
@@ -140,6 +141,8 @@ pub struct Keep {
     pub cpu: bool,
     /// Call chain.
     pub stack: bool,
+    /// Addresses within a function, where call chains are not kept; else one of them stands for all.
+    pub address: bool,
 }
 
 /// A distinct address of a module, with its name, or a function that was inlined there.

@@ -4,6 +4,7 @@
 //! may ask, in any order: nothing here depends on which samples were looked at before.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
@@ -305,7 +306,25 @@ impl Timeline {
 
     /// Who owns the user address `addr` in `process` at `moment`.
     pub fn user(&self, process: &ProcessAt, addr: u64, moment: Moment) -> Option<Owner> {
-        self.in_space((process.space?, moment), addr)
+        self.mapped(process, addr, moment).map(|(mapping, _)| Owner::Mapping(mapping))
+    }
+
+    /// The number of the mapping that covers the user address `addr` in `process` at `moment`, and a range
+    /// with `addr` in which, as long as the version of `process` is the same, no other one does.
+    pub(super) fn mapped(
+        &self,
+        process: &ProcessAt,
+        addr: u64,
+        moment: Moment,
+    ) -> Option<(u32, Range<u64>)> {
+        let space = process.space?;
+        if let Some(span) = self.spaces[space as usize].own.find(addr, moment) {
+            return Some((span.owner, span.start..span.end));
+        }
+        // What the space has of its own lies over what it has from its parent.
+        let owner = self.in_space(self.spaces[space as usize].parent?, addr)?;
+        let Owner::Mapping(mapping) = owner else { return None };
+        Some((mapping, addr..addr.saturating_add(1)))
     }
 
     /// Who owned the user address `addr` just before the exec from which `process` came.

@@ -409,6 +409,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         let places = self.places();
         let machine = self.header.e_machine(endian);
         let mut room = self.room_for_names(table);
+        builder.reserve(table.len(), self.len_of_names(table));
         for (idx, symbol) in table.enumerate() {
             if symbol.st_name(endian) == 0 {
                 continue;
@@ -463,11 +464,15 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
     /// name that are local to many units share it, so that all come to more than their strings; in a
     /// damaged file each of thousands can be as long as all of these.
     fn room_for_names(&self, table: &ElfSymbols<'data, E>) -> usize {
+        let of_symbols = table.len().saturating_mul(MAX_AVERAGE_NAME);
+        self.len_of_names(table).saturating_mul(8).saturating_add(of_symbols)
+    }
+
+    /// How many bytes the section with the names of a table has.
+    fn len_of_names(&self, table: &ElfSymbols<'data, E>) -> usize {
         let strings = self.sections.section(table.string_section());
         let len: u64 = strings.map_or(0, |it| it.sh_size(self.endian).into());
-        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
-        let of_symbols = table.len().saturating_mul(MAX_AVERAGE_NAME);
-        len.saturating_mul(8).saturating_add(of_symbols)
+        usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len())
     }
 
     /// Each section, as far as that decides about its symbols.

@@ -186,6 +186,12 @@ impl Builder {
         Self { entries: Vec::with_capacity(n_symbols), names: String::with_capacity(name_bytes) }
     }
 
+    /// Makes room for more of both, which must follow from bytes that are there, too.
+    pub(super) fn reserve(&mut self, n_symbols: usize, name_bytes: usize) {
+        self.entries.reserve(n_symbols);
+        self.names.reserve(name_bytes);
+    }
+
     /// Adds a symbol; one whose name no longer fits into 4 GiB of names is left out.
     pub(super) fn push(&mut self, name: &[u8], new: New) {
         if let Ok(name) = std::str::from_utf8(name) {

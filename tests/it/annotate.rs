@@ -120,7 +120,7 @@ fn annotated(name: &str) -> (Vec<String>, Value) {
     let index = Index::new(&recording, input, &Wanted::default()).unwrap();
     let names = Names::new(&index, &NoNames);
     let programs = Programs::new(&recording, &index);
-    let keep = Keep { thread: false, cpu: false, stack: false };
+    let keep = Keep { thread: false, cpu: false, stack: false, address: true };
     let resolved =
         resolve(&recording, &index, input, &CodeFiles::new(&names), None, keep, 0).unwrap();
     let (texts, json) = annotate(&recording, &index, &names, &programs, &resolved);
