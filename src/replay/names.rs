@@ -318,6 +318,15 @@ impl<'a> Names<'a> {
         group.unwrap_or(&self.ksymbol_dsos[ksymbol])
     }
 
+    /// The number of the module that `frame` is in, and the address in it, where these alone decide what
+    /// it is called, whatever process maps the module, and where.
+    pub fn place(&self, frame: &Frame) -> Option<(u32, Addr)> {
+        let Some(Owner::Mapping(idx)) = frame.owner else { return None };
+        let mapping = self.index.timeline.mapping(idx);
+        let addr = Addr(frame.ip.0.wrapping_sub(mapping.bias));
+        mapping.jit_code.is_none().then(|| (self.module_of(idx), addr))
+    }
+
     /// What `frame` is called.
     pub fn name(&self, frame: &Frame) -> Name<'_> {
         let Frame { ip, owner, level, .. } = *frame;

@@ -45,13 +45,26 @@ pub(super) fn zero_padded(value: u64, digits: usize, out: &mut Vec<u8>) {
     }
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Appends `value` in hexadecimal, right-aligned in `width`.
 pub(super) fn hex(value: u64, width: usize, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let n_digits = (64 - (value | 1).leading_zeros()).div_ceil(4);
-    pad(n_digits as usize, width, out);
-    for place in (0..n_digits).rev() {
-        out.push(DIGITS[(value >> (4 * place) & 15) as usize]);
+    let n_digits = (64 - (value | 1).leading_zeros()).div_ceil(4) as usize;
+    let at = out.len();
+    out.resize(at + width.max(n_digits), b' ');
+    put_hex(value, &mut out[at..]);
+}
+
+/// Writes `value` in hexadecimal to `room`, right-aligned, as far as it fits.
+pub(super) fn put_hex(value: u64, room: &mut [u8]) {
+    room.fill(b' ');
+    let mut rest = value;
+    for digit in room.iter_mut().rev() {
+        *digit = DIGITS[(rest & 15) as usize];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::units::Addr;
 
 use super::Fields;
 use super::number::hex;
+use super::number::put_hex;
 
 /// What code is called.
 #[derive(Clone, Copy)]
@@ -35,12 +36,14 @@ pub(super) struct CodeNames<'a> {
     pub(super) paths: Paths,
 }
 
-/// The texts of frames, each made once.
+/// The texts of frames, each made once for all processes that map it, wherever they do.
 pub(super) struct Places<'a> {
     code: CodeNames<'a>,
     /// The text of a frame, by which fields show it, in a chain or alone.
-    known: FxHashMap<(Frame, Fields, bool), Known>,
+    known: FxHashMap<(Place, Fields, bool), Known>,
     texts: Vec<u8>,
+    /// Where an address stands in a text, from its beginning.
+    ips: Vec<usize>,
     /// Names as they are shown, by the mangled ones: a short one can take long to demangle.
     shown: RefCell<FxHashMap<Box<str>, Box<[u8]>>>,
 }
@@ -49,6 +52,16 @@ pub(super) struct Places<'a> {
 /// the same long name.
 const MAX_KEPT: usize = 4 << 10;
 
+/// The width of an address, which no address is wider than.
+const IP_WIDTH: usize = 16;
+
+/// What the text of a frame depends on, but for its address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    InModule { module: u32, addr: Addr, level: Level, is_return_address: bool },
+    Elsewhere(Frame),
+}
+
 /// What is known of a frame.
 #[derive(Clone, Copy)]
 struct Known {
@@ -56,13 +69,22 @@ struct Known {
     start: usize,
     /// Where it ends.
     end: usize,
-    /// Whose its address is, if it has no name.
-    nameless: Option<Owner>,
+    /// Where the places of its address begin among those of all texts.
+    first_ip: usize,
+    /// Where they end.
+    end_ip: usize,
+    has_name: bool,
 }
 
 impl<'a> Places<'a> {
     pub(super) fn new(code: CodeNames<'a>) -> Self {
-        Self { code, known: FxHashMap::default(), texts: Vec::new(), shown: RefCell::default() }
+        Self {
+            code,
+            known: FxHashMap::default(),
+            texts: Vec::new(),
+            ips: Vec::new(),
+            shown: RefCell::default(),
+        }
     }
 
     /// Appends a frame of a call chain, with what was inlined there, each on lines of its own; whose
@@ -73,7 +95,7 @@ impl<'a> Places<'a> {
         fields: Fields,
         out: &mut Vec<u8>,
     ) -> Option<Owner> {
-        self.text((*frame, fields, true), out)
+        self.text(frame, fields, true, out)
     }
 
     /// Appends the frame of a sample without a call chain; whose its address is, if it has no name.
@@ -83,54 +105,96 @@ impl<'a> Places<'a> {
         fields: Fields,
         out: &mut Vec<u8>,
     ) -> Option<Owner> {
-        self.text((*frame, fields, false), out)
+        self.text(frame, fields, false, out)
     }
 
-    fn text(&mut self, key: (Frame, Fields, bool), out: &mut Vec<u8>) -> Option<Owner> {
-        let Known { start, end, nameless } = match self.known.get(&key) {
+    fn text(
+        &mut self,
+        frame: &Frame,
+        fields: Fields,
+        is_in_chain: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Owner> {
+        if frame.owner.is_none() && frame.level == Level::User {
+            // There are many such addresses, each met a few times, and nothing to say of them.
+            let mut ips = std::mem::take(&mut self.ips);
+            let n_kept = ips.len();
+            self.make(frame, fields, is_in_chain, out, &mut ips);
+            ips.truncate(n_kept);
+            self.ips = ips;
+            return None;
+        }
+        let place = match self.code.names.place(frame) {
+            Some((module, addr)) => {
+                let Frame { level, is_return_address, .. } = *frame;
+                Place::InModule { module, addr, level, is_return_address }
+            }
+            None => Place::Elsewhere(*frame),
+        };
+        let key = (place, fields, is_in_chain);
+        let known = match self.known.get(&key) {
             Some(known) => *known,
             None => {
-                let start = self.texts.len();
+                let (start, first_ip) = (self.texts.len(), self.ips.len());
                 let mut texts = std::mem::take(&mut self.texts);
-                let nameless = self.make(key, &mut texts);
-                self.texts = texts;
+                let mut ips = std::mem::take(&mut self.ips);
+                let has_name = self.make(frame, fields, is_in_chain, &mut texts, &mut ips);
+                (self.texts, self.ips) = (texts, ips);
                 if MAX_KEPT < self.texts.len() - start {
                     out.extend(self.texts.drain(start..));
-                    return nameless;
+                    self.ips.truncate(first_ip);
+                    return frame.owner.filter(|_| !has_name);
                 }
-                let known = Known { start, end: self.texts.len(), nameless };
+                let (end, end_ip) = (self.texts.len(), self.ips.len());
+                let known = Known { start, end, first_ip, end_ip, has_name };
                 self.known.insert(key, known);
                 known
             }
         };
-        out.extend_from_slice(&self.texts[start..end]);
-        nameless
+        let at = out.len();
+        out.extend_from_slice(&self.texts[known.start..known.end]);
+        for ip in &self.ips[known.first_ip..known.end_ip] {
+            put_hex(frame.ip.0, &mut out[at + ip..at + ip + IP_WIDTH]);
+        }
+        frame.owner.filter(|_| !known.has_name)
     }
 
+    /// Appends the text of a frame to `out`, and where in it its address stands to `ips`; whether it has
+    /// a name.
     fn make(
         &self,
-        (frame, fields, is_in_chain): (Frame, Fields, bool),
+        frame: &Frame,
+        fields: Fields,
+        is_in_chain: bool,
         out: &mut Vec<u8>,
-    ) -> Option<Owner> {
-        let name = self.code.names.name(&frame);
-        let nameless = frame.owner.filter(|_| name.symbol.is_none());
-        let found = self.code.lines.map(|it| it.of(&frame, name.symbol.as_ref()));
+        ips: &mut Vec<usize>,
+    ) -> bool {
+        let start = out.len();
+        let mut ip = |out: &mut Vec<u8>| {
+            ips.push(out.len() - start);
+            hex(frame.ip.0, IP_WIDTH, out);
+        };
+        let name = self.code.names.name(frame);
+        let found = self.code.lines.map(|it| it.of(frame, name.symbol.as_ref()));
         let found = found.unwrap_or_default();
         if !is_in_chain {
-            self.own(&frame, &name, found.first(), fields, out);
-            return nameless;
+            ip(out);
+            self.own(frame, &name, found.first(), fields, out);
+            return name.symbol.is_some();
         }
         if let [callees @ .., _] = found.as_slice() {
             for callee in callees {
                 out.push(b'\t');
-                self.inlined(&frame, &name, callee, fields, out);
+                ip(out);
+                self.inlined(&name, callee, fields, out);
                 out.push(b'\n');
             }
         }
         out.push(b'\t');
-        self.own(&frame, &name, found.last(), fields, out);
+        ip(out);
+        self.own(frame, &name, found.last(), fields, out);
         out.push(b'\n');
-        nameless
+        name.symbol.is_some()
     }
 
     fn name(&self, symbol: &SymbolName<'_>, out: &mut Vec<u8>) {
@@ -168,7 +232,7 @@ impl<'a> Places<'a> {
         dso(frame, &self.code.names.name(frame), fields, out);
     }
 
-    /// The function that has the code: ` symbol+0x1f (module)`.
+    /// The function that has the code, behind its address: ` symbol+0x1f (module)`.
     fn own(
         &self,
         frame: &Frame,
@@ -177,7 +241,6 @@ impl<'a> Places<'a> {
         fields: Fields,
         out: &mut Vec<u8>,
     ) {
-        hex(frame.ip.0, 16, out);
         if fields.contains(Fields::SYM) {
             out.push(b' ');
             match &name.symbol {
@@ -196,16 +259,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// A function that was inlined: ` symbol+0x1f (inlined)`.
-    fn inlined(
-        &self,
-        frame: &Frame,
-        name: &Name<'_>,
-        found: &SourceFrame<'_>,
-        fields: Fields,
-        out: &mut Vec<u8>,
-    ) {
-        hex(frame.ip.0, 16, out);
+    /// A function that was inlined, behind its address: ` symbol+0x1f (inlined)`.
+    fn inlined(&self, name: &Name<'_>, found: &SourceFrame<'_>, fields: Fields, out: &mut Vec<u8>) {
         if fields.contains(Fields::SYM) {
             out.push(b' ');
             let raw = found.function.unwrap_or("??");
