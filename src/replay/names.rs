@@ -2,6 +2,7 @@
 
 mod expansions;
 mod kernel;
+mod maps;
 mod modules;
 
 use std::borrow::Cow;
@@ -44,6 +45,7 @@ use super::timeline::Owner;
 
 pub(super) use modules::ModuleKind;
 
+use maps::Maps;
 use modules::Module;
 use modules::Table;
 use modules::elf_symbol;
@@ -164,6 +166,7 @@ pub struct Names<'a> {
     index: &'a Index,
     sources: WithSaved<'a>,
     makers: Makers,
+    maps: Maps,
     /// The module of each mapping, by the mapping's number.
     module_of: Vec<u32>,
     modules: Vec<Module>,
@@ -284,6 +287,7 @@ impl<'a> Names<'a> {
             index,
             sources: WithSaved::new(index, sources),
             makers: Makers::new(index),
+            maps: Maps::default(),
             module_of,
             modules,
             ksymbol_dsos,
@@ -415,19 +419,19 @@ impl<'a> Names<'a> {
     }
 
     /// The map of the code that the process in this `generation` of those called `pid` made.
-    fn perf_map(&self, pid: Pid, generation: u32) -> Result<PerfMap, Unnamed> {
+    fn perf_map(&self, pid: Pid, generation: u32) -> Result<Arc<PerfMap>, Unnamed> {
         let is_its = |written| self.makers.is_of(pid, generation, written);
         match self.sources.saved_map(pid, &is_its) {
             // What a dump said counts for more than that there is no map.
             Some(Err(Unnamed::Absent)) => {
                 return Err(*self.index.unnamed_jit.get(&pid).unwrap_or(&Unnamed::Absent));
             }
-            Some(found) => return found,
+            Some(found) => return found.map(Arc::new),
             None => {}
         }
-        let found = self.sources.perf_map(pid, &self.index.provenance);
+        let found = self.maps.of(pid, || self.sources.perf_map(pid, &self.index.provenance));
         match found {
-            Ok(found) if is_its(found.written) => Ok(found.map),
+            Ok((map, written)) if is_its(written) => Ok(map),
             Ok(_) => Err(Unnamed::OfAnotherProgram),
             Err(why) => Err(*self.index.unnamed_jit.get(&pid).unwrap_or(&why)),
         }

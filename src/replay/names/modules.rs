@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use crate::replay::Index;
@@ -63,7 +64,7 @@ pub(in crate::replay) enum ModuleKind {
 #[derive(Debug)]
 pub(super) enum Table {
     Elf(ElfModule),
-    PerfMap(PerfMap),
+    PerfMap(Arc<PerfMap>),
     None,
 }
 
