@@ -192,7 +192,7 @@ impl std::fmt::Debug for Names<'_> {
 pub struct Name<'n> {
     /// The module; `None` where no mapping covered the address.
     pub dso: Option<&'n Dso>,
-    /// The address in the module, as [`Location::addr`].
+    /// The address in the module, as [`Location::addr`](super::resolved::Location::addr).
     pub addr: Addr,
     /// The symbol; `None` where no name is sure.
     pub symbol: Option<SymbolName<'n>>,
