@@ -423,7 +423,7 @@ fn code_of_a_dump_has_the_name_that_it_had_when_it_ran() {
         assert!(20.0 < first && 20.0 < second && 90.0 < first + second, "{rows:#?}");
         // The one ran to its end before the other was made.
         let mut script = bpfperf();
-        script.args(["script", "-F", "sym", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
+        script.args(["script", "-F", "ip,sym", "-i"]).arg(dir.join("perf.data")).env("HOME", dir);
         let text = stdout_of(&mut script);
         let mut order: Vec<_> =
             text.split_whitespace().filter(|it| it.starts_with("made_")).collect();
