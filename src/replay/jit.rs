@@ -14,6 +14,7 @@ use crate::perfdata::private::Message;
 use crate::symbols::JitCode;
 use crate::symbols::JitDump;
 use crate::symbols::ModuleFile;
+use crate::symbols::is_dump;
 use crate::units::Nanos;
 use crate::units::Pid;
 
@@ -245,16 +246,6 @@ fn begin(
     if let Some(marker) = marker {
         marker.ends = Some(now.time);
     }
-}
-
-/// Whether a JIT compiler maps a file by this name to show that it writes there: `jit-PID.dump`.
-///
-/// Source: `jit_detect()` in `tools/perf/util/jitdump.c`.
-fn is_dump(path: &[u8]) -> bool {
-    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
-    let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
-    let number = name.strip_prefix(b"jit-").and_then(|it| it.strip_suffix(b".dump"));
-    number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
 }
 
 /// Memory that processes with a dump made code in.
@@ -489,12 +480,6 @@ mod tests {
         let markers = markers(&facts, &files());
         assert_eq!(markers.len(), 1);
         assert_eq!(markers[0].moment.position, 2);
-        for path in ["/a/jit-1.dump", "jit-12.dump", "/x/jit-3.dump (deleted)"] {
-            assert!(is_dump(path.as_bytes()), "{path}");
-        }
-        for path in ["/a/jit-.dump", "jit-1.dumps", "/jit-x.dump", "/ajit-1.dump", ""] {
-            assert!(!is_dump(path.as_bytes()), "{path}");
-        }
     }
 
     /// The names and times that dumps give code of process 7, which is another program from 50 on.

@@ -224,12 +224,21 @@ mod tests {
     use super::*;
     use crate::perfdata::private;
 
-    /// A machine that has nothing.
-    struct Nothing;
+    /// A machine that has one program, or nothing, at every path, where nothing that was saved is to be read.
+    struct Machine {
+        program: Option<Vec<u8>>,
+    }
 
-    impl Sources for Nothing {
+    const NOTHING: Machine = Machine { program: None };
+
+    impl Sources for Machine {
         fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-            Err(symbols::Error::EmptyKallsyms)
+            let program = self.program.as_ref().ok_or(symbols::Error::EmptyKallsyms)?;
+            ElfModule::parse(program, None)
+        }
+
+        fn elf_saved(&self, _: &ModuleFile, _: &[u8]) -> Result<ElfModule, symbols::Error> {
+            panic!("what was saved is read")
         }
 
         fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
@@ -278,7 +287,7 @@ mod tests {
             file("elf", "/d", None, &[(5, 3)]),
             file("perf-map", "/b", Some("11"), &[(9, 0)]),
         ];
-        let sources = WithSaved::of(&messages, &Nothing);
+        let sources = WithSaved::of(&messages, &NOTHING);
         let found = |path: &str, id: Option<&[u8]>, inode: Option<(u64, u64)>| {
             let build_id = id.and_then(BuildId::new);
             let inode = inode.map(|(ino, generation)| Inode { maj: 8, min: 1, ino, generation });
@@ -305,7 +314,7 @@ mod tests {
         let messages = [file("elf", "/a", Some("11"), &[]), file("elf", "/b", Some("11"), &[])];
         let of = |messages| {
             let file = ModuleFile { build_id: BuildId::new(&[0x11]), ..ModuleFile::at("/a") };
-            WithSaved::of(messages, &Nothing).saved(&file).is_some()
+            WithSaved::of(messages, &NOTHING).saved(&file).is_some()
         };
         assert!(of(&messages[..1]) && of(&messages[1..]) && !of(&messages));
     }
@@ -319,7 +328,7 @@ mod tests {
         };
         let (none, some) = (map(""), map("1000 10 f\n"));
         let found = |messages: &[Message], pid| {
-            let sources = WithSaved::of(messages, &Nothing);
+            let sources = WithSaved::of(messages, &NOTHING);
             let found = |is_its| sources.saved_map(pid, &|_| is_its).map(|it| it.map(|_| ()));
             [found(true), found(false)]
         };
@@ -333,38 +342,7 @@ mod tests {
 
     #[test]
     fn what_is_there_with_a_build_id_is_no_file_that_a_recording_has_of_that_id() {
-        // A machine that has everything, and reads nothing that was saved.
-        struct Everything(Vec<u8>);
-        impl Sources for Everything {
-            fn elf(&self, _: &ModuleFile) -> Result<ElfModule, symbols::Error> {
-                ElfModule::parse(&self.0, None)
-            }
-
-            fn elf_saved(&self, _: &ModuleFile, _: &[u8]) -> Result<ElfModule, symbols::Error> {
-                panic!("what was saved is read")
-            }
-
-            fn vdso(&self, _: Width, _: Option<BuildId>) -> Option<ElfModule> {
-                None
-            }
-
-            fn elf_code(&self, _: &ModuleFile) -> Result<ElfCode, symbols::Error> {
-                Err(symbols::Error::EmptyKallsyms)
-            }
-
-            fn vdso_code(&self, _: Width, _: Option<BuildId>) -> Option<ElfCode> {
-                None
-            }
-
-            fn perf_map(&self, _: Pid, _: &Provenance) -> Result<WrittenMap, Unnamed> {
-                Err(Unnamed::Absent)
-            }
-
-            fn kernel(&self) -> Result<LocalKernel, NoKernel> {
-                Err(NoKernel::Other)
-            }
-        }
-        let machine = Everything(std::fs::read("/proc/self/exe").unwrap());
+        let machine = Machine { program: Some(std::fs::read("/proc/self/exe").unwrap()) };
         let messages = [file("elf", "/a", Some("11"), &[])];
         let sources = WithSaved::of(&messages, &machine);
         let asked = ModuleFile { build_id: BuildId::new(&[0x11]), ..ModuleFile::at("/a") };

@@ -61,6 +61,16 @@ const MOVE: u32 = 1;
 /// The most bytes of all names that are kept: code that moves has its name each time.
 const MOST_NAME_BYTES: usize = 256 << 20;
 
+/// Whether a JIT compiler maps a file by this name to show that it writes there: `jit-PID.dump`.
+///
+/// Source: `jit_detect()` in `tools/perf/util/jitdump.c`.
+pub fn is_dump(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
+    let number = name.strip_prefix(b"jit-").and_then(|it| it.strip_suffix(b".dump"));
+    number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
+}
+
 impl JitDump {
     /// Reads a whole dump; records that make no sense are counted and left out.
     ///
@@ -247,6 +257,16 @@ mod tests {
     fn code(time: u64, start: u64, end: u64, name: &str) -> JitCode {
         let (time, name) = (Nanos(time), name.to_owned());
         JitCode { time, start: Addr(start), end: Addr(end), name }
+    }
+
+    #[test]
+    fn a_dump_is_known_by_its_name() {
+        for path in ["/a/jit-1.dump", "jit-12.dump", "/x/jit-3.dump (deleted)"] {
+            assert!(is_dump(path.as_bytes()), "{path}");
+        }
+        for path in ["/a/jit-.dump", "jit-1.dumps", "/jit-x.dump", "/ajit-1.dump", ""] {
+            assert!(!is_dump(path.as_bytes()), "{path}");
+        }
     }
 
     #[test]

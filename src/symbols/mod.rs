@@ -74,6 +74,7 @@ pub use interrupts::is_interrupt_entry;
 pub use jitdump::JitCode;
 pub use jitdump::JitDump;
 pub use jitdump::NoJitDump;
+pub use jitdump::is_dump;
 pub use kallsyms::Kallsyms;
 pub use kallsyms::KallsymsLine;
 pub use kallsyms::kallsyms_lines;

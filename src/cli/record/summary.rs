@@ -181,7 +181,11 @@ fn off_cpu(losses: Losses) -> Option<String> {
     let counts = [
         (n_unsummed, format!("times off the CPU, {seconds:.3} s in all, found no room")),
         (n_unnoted, "times off the CPU could not be noted".to_owned()),
-        (n_unseen, "times off the CPU ended unseen, and count up to the wake-up".to_owned()),
+        (
+            n_unseen,
+            "times off the CPU ended unseen, and count up to the wake-up where that was seen"
+                .to_owned(),
+        ),
         (n_stackless, "stacks of those off the CPU found no room".to_owned()),
         (n_unfollowed, "processes were not followed off the CPU".to_owned()),
     ];

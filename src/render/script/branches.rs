@@ -19,7 +19,7 @@ use super::sample::Met;
 struct Flags(u64);
 
 /// `PERF_BR_*`, the first of which has no name.
-const KINDS: [&str; 15] = [
+pub(super) const KINDS: [&str; 15] = [
     "",
     "COND",
     "UNCOND",

@@ -45,6 +45,7 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Origin;
+use super::branches::KINDS;
 use super::line::Formatter;
 use super::memory::page_size;
 use super::number::alternate;
@@ -529,23 +530,6 @@ fn fields(sample: &Sample<'_>, attr: &Attr, machine: Machine, text: &mut Text) {
 ///
 /// Source: `struct perf_branch_entry` in `include/uapi/linux/perf_event.h`.
 fn branch(flags: u64) -> (String, String) {
-    const KINDS: [&str; 15] = [
-        "",
-        "COND",
-        "UNCOND",
-        "IND",
-        "CALL",
-        "IND_CALL",
-        "RET",
-        "SYSCALL",
-        "SYSRET",
-        "COND_CALL",
-        "COND_RET",
-        "ERET",
-        "IRQ",
-        "SERROR",
-        "NO_TX",
-    ];
     const SPECS: [&str; 4] = ["", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH"];
     let flag = |bit: u32, letter| if flags >> bit & 1 == 0 { ' ' } else { letter };
     let field = |bit: u32, mask: u64| flags >> bit & mask;
