@@ -213,6 +213,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
         input::tell_missing_lines(&show.codes.missing_lines());
+        input::tell_changed(files.changed());
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));
         }

@@ -232,11 +232,7 @@ pub(super) fn tell(anomalies: &Anomalies, n_bad_chains: u64) {
 pub(super) fn tell_missing_lines(missing: &MissingLines) {
     let MissingLines { n_left_out, incomplete } = missing;
     if let Some((first, rest)) = incomplete.split_first() {
-        let more = match rest.len() {
-            0 => String::new(),
-            1 => " and one more file".to_owned(),
-            n => format!(" and {n} more files"),
-        };
+        let more = more_files(rest.len());
         message::warn(&format!(
             "lines and inlined functions of `{}`{more} are missing: debug information of it is in files \
              that are not there",
@@ -249,6 +245,27 @@ pub(super) fn tell_missing_lines(missing: &MissingLines) {
             "{n_left_out} {parts} of debug information left out, which would cost more time or memory \
              than its length allows: lines and inlined functions are missing there"
         ));
+    }
+}
+
+/// Tells of files that were written to while they were read.
+pub(super) fn tell_changed<'a>(mut changed: impl Iterator<Item = &'a Path>) {
+    let Some(first) = changed.next() else { return };
+    let more = more_files(changed.count());
+    message::warn(&format!(
+        "`{}`{more} changed while being read: lines, inlined functions, code and unwound stacks of \
+         such a file may be wrong",
+        first.display()
+    ));
+    message::hint("run this again");
+}
+
+/// What follows the first file of a list of which `n` are not told one by one.
+fn more_files(n: usize) -> String {
+    match n {
+        0 => String::new(),
+        1 => " and one more file".to_owned(),
+        n => format!(" and {n} more files"),
     }
 }
 

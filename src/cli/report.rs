@@ -309,6 +309,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         lacking::tell(&names, &Nameless::of(&resolved), machine.symfs());
         input::tell_ends(&resolved.ends);
         input::tell_missing_lines(&lines.as_ref().map(Lines::missing).unwrap_or_default());
+        input::tell_changed(code_files.changed());
         warn_of_droppers(&index);
         if resolved.groups.is_empty() {
             message::warn(&format!("`{}` holds no samples", args.input.display()));

@@ -243,6 +243,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     input::tell_ends(&told.ends);
     input::tell_missing_lines(&told.missing_lines);
+    input::tell_changed(told.changed.iter().map(PathBuf::as_path));
     machine.tell_troubles();
     lacking::tell(&names, &told.nameless, machine.symfs());
     Ok(ExitCode::SUCCESS)

@@ -270,7 +270,7 @@ impl Debuginfod {
             file.write_all(buffer.get(..n).unwrap_or_default()).map_err(Error::Cache)?;
         }
         file.flush().map_err(Error::Cache)?;
-        let map = FileMap::map(file.as_file()).map_err(Error::Cache)?;
+        let map = FileMap::opened(file.as_file(), file.path()).map_err(Error::Cache)?;
         let found = Identity::of(&map).ok().and_then(|it| it.build_id);
         if found != Some(build_id) {
             return Err(Error::OtherBuild);

@@ -16,6 +16,7 @@ use nix::sys::statfs::OVERLAYFS_SUPER_MAGIC;
 use nix::sys::statfs::fstatfs;
 
 use crate::symbols::Artifact;
+use crate::symbols::FileBytes;
 use crate::symbols::FileStatus;
 use crate::symbols::Files;
 use crate::symbols::Glance;
@@ -38,6 +39,12 @@ use super::note;
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk;
+
+impl FileBytes for FileMap {
+    fn has_changed(&self) -> bool {
+        FileMap::has_changed(self)
+    }
+}
 
 impl Files for Disk {
     type Bytes = FileMap;

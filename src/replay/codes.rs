@@ -139,6 +139,14 @@ impl<'a> CodeFiles<'a> {
         cell.get_or_init(|| self.load(module)).as_ref().map_err(NoCode::clone)
     }
 
+    /// The files that were read, and written to since: what was shown of their code and its lines may be
+    /// of two states of them.
+    pub fn changed(&self) -> impl Iterator<Item = &'a Path> {
+        let read = self.files.iter().enumerate();
+        let read = read.filter_map(|(module, it)| Some((module, it.get()?.as_ref().ok()?)));
+        read.filter(|(_, it)| it.has_changed()).filter_map(|(module, _)| self.path(module))
+    }
+
     /// How many modules there are.
     pub(super) fn len(&self) -> usize {
         self.files.len()

@@ -191,6 +191,9 @@ impl<'a> ModuleLines<'a> {
         if asked.is_empty() || !is_whole || dwarf.n_left_out() != 0 || n_bytes < min_bytes {
             return None;
         }
+        if self.code.has_changed() {
+            return None;
+        }
         let found = asked.iter().map(|&addr| {
             let mut frames = Vec::new();
             dwarf.frames(addr, &mut frames);

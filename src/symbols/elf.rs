@@ -34,6 +34,7 @@ use function_ends::FunctionEnds;
 
 use super::Binding;
 use super::Error;
+use super::FileBytes;
 use super::Files;
 use super::ModuleFile;
 use super::Places;
@@ -43,6 +44,7 @@ use super::SymbolTable;
 use super::build_id::build_id_in;
 use super::find::DebugSearch;
 use super::find::FileSet;
+use super::find::FoundDebug;
 use super::plt;
 use super::table::Builder;
 use super::table::Ends;
@@ -133,7 +135,8 @@ impl ElfModule {
     /// # Errors
     ///
     /// [`Error::Open`] if there is no such file, [`Error::OtherBuild`] or [`Error::OtherFile`] if
-    /// another one is there, [`Error::Elf`] if it is no ELF file.
+    /// another one is there, or comes to be there while it is read, [`Error::Elf`] if it is no ELF
+    /// file.
     pub fn load<F: Files + Clone>(
         files: &F,
         file: &ModuleFile,
@@ -146,7 +149,22 @@ impl ElfModule {
                 found.search().find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
-        Self::parse(&found.bytes, debug.as_ref().map(|it| &*it.bytes))
+        let this = Self::parse(&found.bytes, debug.as_ref().map(|it| &*it.bytes));
+        if found.bytes.has_changed() {
+            return Err(Error::OtherFile { path: found.at });
+        }
+        Self::unless_changed(this, debug)
+    }
+
+    /// `this`, unless the file with its symbols was written to while it was read.
+    fn unless_changed<B: FileBytes>(
+        this: Result<Self, Error>,
+        debug: Option<FoundDebug<B>>,
+    ) -> Result<Self, Error> {
+        match debug {
+            Some(debug) if debug.bytes.has_changed() => Err(Error::OtherFile { path: debug.at }),
+            _ => this,
+        }
     }
 
     /// Reads `saved`, what a recording kept of the file that was mapped, and the file with its symbols,
@@ -168,7 +186,7 @@ impl ElfModule {
                 search.find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
-        Self::parse(saved, debug.as_ref().map(|it| &*it.bytes))
+        Self::unless_changed(Self::parse(saved, debug.as_ref().map(|it| &*it.bytes)), debug)
     }
 
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that

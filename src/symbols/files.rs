@@ -14,7 +14,7 @@ use super::ModuleFile;
 /// Where symbol tables come from: a disk, a debug-symbol cache, or a map in a test.
 pub trait Files: Send + Sync {
     /// The bytes of one file, mapped or owned.
-    type Bytes: Deref<Target = [u8]> + Send + Sync + 'static;
+    type Bytes: FileBytes + 'static;
 
     /// Opens `path`.
     ///
@@ -33,6 +33,19 @@ pub trait Files: Send + Sync {
     /// now. It is asked last, and what it brings is looked at as any other file.
     fn fetch(&self, _build_id: BuildId, _artifact: Artifact) -> Option<PathBuf> {
         None
+    }
+}
+
+/// The bytes of one file.
+pub trait FileBytes: Deref<Target = [u8]> + Send + Sync {
+    /// Whether the file was written to since it was opened, and these may be no more what they were, or
+    /// of two states of it.
+    fn has_changed(&self) -> bool;
+}
+
+impl FileBytes for Vec<u8> {
+    fn has_changed(&self) -> bool {
+        false
     }
 }
 

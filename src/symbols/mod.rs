@@ -57,6 +57,7 @@ pub use elf::Part;
 pub use elf::Section;
 pub use elf::Symbols;
 pub use files::Artifact;
+pub use files::FileBytes;
 pub use files::FileStatus;
 pub use files::Files;
 pub use files::Glance;

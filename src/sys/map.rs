@@ -9,23 +9,56 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::path::PathBuf;
 
 use memmap2::Mmap;
 use nix::unistd::getegid;
 use nix::unistd::geteuid;
 
-/// The bytes of a regular file: mapped, or read where others could make the file shorter meanwhile.
+use super::shrunk::Watched;
+
+/// The bytes of a regular file: mapped, or read where others could write to the file meanwhile.
 ///
-/// Whoever looks at a page of a map that the file does not reach any more is ended by SIGBUS. So a file
-/// is mapped only if it is root's or ours and nobody else may write to it; a container's root is not
-/// ours, so what is reached through a process is read, too.
+/// A file is mapped only if it is root's or ours and nobody else may write to it; a container's root is
+/// not ours, so what is reached through a process is read, too. What root or we ourselves write is
+/// noticed ([`FileMap::has_changed`]), and what is then missing of a map are zeros.
 #[derive(Debug)]
 pub struct FileMap(Content);
 
 #[derive(Debug)]
 enum Content {
-    Mapped(Mmap),
+    Mapped(Mapped),
     Read(Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Mapped {
+    // Before the map, to be dropped before it.
+    watched: Option<Watched>,
+    map: Mmap,
+    path: PathBuf,
+    state: State,
+}
+
+/// What becomes another when a file is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    dev: u64,
+    ino: u64,
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl State {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        Self { dev: metadata.dev(), ino: metadata.ino(), len: metadata.len(), modified }
+    }
+
+    /// Whether `now` is the same file, written to since.
+    fn was_written_to(&self, now: &Self) -> bool {
+        (self.dev, self.ino) == (now.dev, now.ino) && self != now
+    }
 }
 
 /// The most bytes that are read of a file: what is not mapped has to fit into memory.
@@ -61,28 +94,35 @@ impl FileMap {
     ///
     /// As [`FileMap::open`].
     pub fn opened(file: &File, path: &Path) -> io::Result<Self> {
-        let is_through_process = path.starts_with("/proc");
-        if is_through_process { Self::read(file) } else { Self::map(file) }
-    }
-
-    /// Maps or reads an open file that was not reached through a process.
-    ///
-    /// # Errors
-    ///
-    /// As [`FileMap::open`].
-    pub fn map(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         refuse_unless_regular(&metadata)?;
         let (us, our_group) = (geteuid().as_raw(), getegid().as_raw());
         let writer = Writer { us, our_group };
-        if !writer.is_alone(metadata.uid(), metadata.gid(), metadata.mode()) {
+        let is_alone = writer.is_alone(metadata.uid(), metadata.gid(), metadata.mode());
+        if path.starts_with("/proc") || !is_alone {
             return Self::read(file);
         }
-        // SAFETY: the bytes do not change while they are borrowed: the map is private and read-only, and
-        // nobody but root and this user may write to the file. A program or library that is in use is
-        // replaced by renaming a new file over it, not by writing into it.
+        // SAFETY: the map is private and read-only, and nobody but root and this user may write to the
+        // file; whether one of them did is asked before anything that was read of it counts. Its users
+        // take any bytes, and copy what they hold to be text.
         let map = unsafe { Mmap::map(file) }?;
-        Ok(Self(Content::Mapped(map)))
+        let range = map.as_ptr_range();
+        let range = range.start as usize..range.end as usize;
+        let watched = (!range.is_empty()).then(|| Watched::new(range)).transpose();
+        let watched = watched.map_err(|it| io::Error::from(it.errno))?;
+        let (path, state) = (path.to_owned(), State::of(&metadata));
+        Ok(Self(Content::Mapped(Mapped { watched, map, path, state })))
+    }
+
+    /// Whether the file was written to since it was opened, so that these bytes may be of two states of
+    /// it. One that was replaced by another file is still what it was.
+    pub fn has_changed(&self) -> bool {
+        let Content::Mapped(Mapped { watched, map: _, path, state }) = &self.0 else {
+            return false;
+        };
+        let now = fs::metadata(path).ok().map(|it| State::of(&it));
+        watched.as_ref().is_some_and(Watched::is_cut)
+            || now.is_some_and(|it| state.was_written_to(&it))
     }
 
     fn read(file: &File) -> io::Result<Self> {
@@ -95,7 +135,7 @@ impl FileMap {
 /// # Errors
 ///
 /// Whatever the system says; [`io::ErrorKind::FileTooLarge`] for one of more than `max` bytes, or hardly
-/// more than holes.
+/// more than holes; [`io::ErrorKind::ResourceBusy`] for one that was written to meanwhile.
 pub fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let metadata = file.metadata()?;
     let most = match metadata.blocks() {
@@ -110,6 +150,9 @@ pub fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if most < bytes.len() as u64 {
         return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    if State::of(&metadata) != State::of(&file.metadata()?) {
+        return Err(io::ErrorKind::ResourceBusy.into());
     }
     Ok(bytes)
 }
@@ -162,7 +205,7 @@ impl Deref for FileMap {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Content::Mapped(map) => map,
+            Content::Mapped(it) => &it.map,
             Content::Read(bytes) => bytes,
         }
     }
@@ -219,10 +262,36 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             FileMap::open(it).unwrap()
         });
+        let (mapped, other) = (FileMap::open(&path).unwrap(), dir.path().join("other"));
+        fs::write(&other, [8; 10_000]).unwrap();
+        let whole = FileMap::open(&other).unwrap();
+        assert!(!mapped.has_changed());
         fs::write(&path, "").unwrap();
         for map in maps {
-            assert!(*map == [7; 10_000]);
+            assert!(*map == [7; 10_000] && !map.has_changed());
         }
+        // What is mapped has lost its pages; the first is looked at from behind, as any may be.
+        assert!(mapped.iter().rev().all(|it| *it == 0) && mapped.has_changed());
+        assert!(*whole == [8; 10_000] && !whole.has_changed());
+    }
+
+    #[test]
+    fn what_is_written_into_a_map_is_noticed_and_what_replaces_the_file_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let written = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        };
+        written(b"one");
+        let map = FileMap::open(&path).unwrap();
+        written(b"two");
+        assert!(map.has_changed());
+        let map = FileMap::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(!map.has_changed());
+        written(b"another");
+        assert_eq!((&*map, map.has_changed()), (&b"two"[..], false));
     }
 
     #[test]

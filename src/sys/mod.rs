@@ -22,6 +22,7 @@ pub mod perf_event;
 pub mod pidfd;
 pub mod probe;
 pub mod ring;
+mod shrunk;
 pub mod signals;
 pub mod spawn;
 pub mod thread;

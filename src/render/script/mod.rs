@@ -23,6 +23,8 @@ mod written;
 
 use std::io;
 use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
@@ -185,18 +187,22 @@ pub struct Told {
     pub nameless: Nameless,
     /// Which lines were asked for and are missing.
     pub missing_lines: MissingLines,
+    /// The files that were written to while they were read.
+    pub changed: Vec<PathBuf>,
 }
 
 impl Told {
     /// Adds what went wrong elsewhere.
     pub fn add(&mut self, other: &Self) {
-        let Self { n_samples, n_guest, n_bad_chains, ends, nameless, missing_lines } = other;
+        let Self { n_samples, n_guest, n_bad_chains, ends, nameless, missing_lines, changed } =
+            other;
         self.n_samples += n_samples;
         self.n_guest += n_guest;
         self.n_bad_chains += n_bad_chains;
         self.ends.add(ends);
         self.nameless.merge(nameless);
         self.missing_lines.merge(missing_lines);
+        self.changed.extend_from_slice(changed);
     }
 }
 
@@ -265,7 +271,8 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     }
     let idle = idle.into_inner().unwrap_or_else(PoisonError::into_inner);
     let missing_lines = lines.as_ref().map(Lines::missing).unwrap_or_default();
-    let mut told = Told { missing_lines, ..Told::default() };
+    let changed = files.changed().map(Path::to_owned).collect();
+    let mut told = Told { missing_lines, changed, ..Told::default() };
     for formatter in &idle {
         told.add(&Told {
             n_samples: formatter.n_samples,
@@ -273,7 +280,7 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
             n_bad_chains: formatter.n_bad_chains,
             ends: formatter.ends(),
             nameless: formatter.nameless.clone(),
-            missing_lines: MissingLines::default(),
+            ..Told::default()
         });
     }
     Ok(told)

@@ -276,6 +276,18 @@ impl ElfCode {
         }
     }
 
+    /// Whether one of the files that were read for it was written to since.
+    pub fn has_changed(&self) -> bool {
+        let others = [&self.supplement, &self.package].into_iter().chain(self.units());
+        let others = others.filter_map(|it| it.get()?.as_ref());
+        let debug = self.debug.get().and_then(Option::as_ref).map(|it| &it.file);
+        std::iter::once(&self.file).chain(debug).chain(others).any(ElfFile::has_changed)
+    }
+
+    fn units(&self) -> &[OnceLock<Option<ElfFile>>] {
+        self.split_units.get().map(|it| &**it).unwrap_or_default()
+    }
+
     /// The build id, and what tells apart the very files of that id that the debug information is from,
     /// as long as nobody writes to them; `None` where the store does not say enough.
     pub fn stamp(&self) -> Option<(BuildId, String)> {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Read;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -18,6 +17,7 @@ use object::read::elf::FileHeader;
 use object::read::elf::SectionHeader as _;
 
 use crate::symbols::Error;
+use crate::symbols::FileBytes;
 use crate::units::Addr;
 
 use super::Class;
@@ -25,7 +25,7 @@ use super::File;
 use super::class;
 
 /// Bytes that live as long as they are needed, mapped or owned.
-pub type OwnedBytes = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
+pub type OwnedBytes = Arc<dyn FileBytes>;
 
 /// An ELF file, of which sections can be read by name.
 pub struct ElfFile {
@@ -93,6 +93,11 @@ impl ElfFile {
     /// All its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether the file was written to since it was opened.
+    pub fn has_changed(&self) -> bool {
+        self.bytes.has_changed()
     }
 
     /// How many compressed sections were asked for and left out, since they would become too long for a
