@@ -71,9 +71,16 @@ struct signal_struct {
 };
 
 /* include/linux/sched.h; start_time is in nanoseconds since boot. */
+struct sched_entity {
+	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	int prio;
+	struct sched_entity se;
 	__s32 pid;
 	__s32 tgid;
 	__u64 start_time;

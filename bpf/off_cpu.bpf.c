@@ -37,6 +37,8 @@ enum {
 #define TASK_UNINTERRUPTIBLE 0x02
 #define TASK_DEAD 0x80
 #define TASK_REPORT 0xff
+/* include/linux/sched/prio.h. */
+#define MAX_RT_PRIO 100
 /* include/uapi/linux/sched.h. */
 #define CLONE_THREAD 0x10000
 /* include/linux/preempt.h. */
@@ -415,19 +417,38 @@ static __always_inline void tell(void *ctx, struct off_cpu_message *message)
 }
 
 /*
- * Settles a sleep of the current task, which runs though nobody saw it come back: a kernel can hide
- * the switches of some tasks from all who trace, with them that to the next. When it was woken is known.
+ * When the current task came back to the CPU, by how long it ran since, which the class of ordinary tasks
+ * notes at each switch and each tick; 0 where its class does not.
+ */
+static __always_inline __u64 came_back(enum kind kind, struct task_struct *task, __u64 now)
+{
+	__u64 ran;
+
+	if (FIELD(kind, task, prio) < MAX_RT_PRIO)
+		return 0;
+	ran = FIELD(kind, task, se.sum_exec_runtime) - FIELD(kind, task, se.prev_sum_exec_runtime);
+	return ran < now ? now - ran : 0;
+}
+
+/*
+ * Settles a sleep of the current task, which runs though nobody saw it come back: a kernel can hide the
+ * switches of some tasks from all who trace, with them that to the next, and wake-ups in interrupts
+ * that came upon them.
  */
 static __always_inline void end_unseen(enum kind kind, void *ctx, struct task_struct *task,
-				       struct sleep *sleep)
+				       struct sleep *sleep, __u64 now)
 {
 	struct off_cpu_message message = {};
+	__u64 end;
 
 	if (!sleep->since)
 		return;
 	__sync_fetch_and_add(&n_unseen, 1);
-	if (sleep->state && sleep->since < sleep->woken && last_on < sleep->woken) {
-		settle(&message, sleep, FIELD(kind, task, tgid), FIELD(kind, task, pid), sleep->woken);
+	end = came_back(kind, task, now);
+	if (end < sleep->woken)
+		end = sleep->woken;
+	if (sleep->since < end && last_on < end) {
+		settle(&message, sleep, FIELD(kind, task, tgid), FIELD(kind, task, pid), end);
 		tell(ctx, &message);
 	}
 	sleep->since = 0;
@@ -445,7 +466,7 @@ static __always_inline void leave(enum kind kind, void *ctx, struct task_struct 
 		__sync_fetch_and_add(&n_unnoted, 1);
 		return;
 	}
-	end_unseen(kind, ctx, task, sleep);
+	end_unseen(kind, ctx, task, sleep, now);
 	sleep->kernel_stack = sleep->user_stack = -1;
 	if (takes_kernel_stack)
 		sleep->kernel_stack = stack(ctx, BPF_F_FAST_STACK_CMP);
@@ -532,7 +553,7 @@ static __always_inline int on_exit(enum kind kind, void *ctx, struct task_struct
 	__u32 id;
 
 	if (sleep)
-		end_unseen(kind, ctx, task, sleep);
+		end_unseen(kind, ctx, task, sleep, bpf_ktime_get_ns());
 	if (kind == RAW) {
 		id = FIELD(kind, task, pid);
 		bpf_map_delete_elem(&sleeps_by_tid, &id);

@@ -183,7 +183,7 @@ fn off_cpu(losses: Losses) -> Option<String> {
         (n_unnoted, "times off the CPU could not be noted".to_owned()),
         (
             n_unseen,
-            "times off the CPU ended unseen, and count up to the wake-up where that was seen"
+            "times off the CPU ended unseen, and count up to when the task came back by its run time"
                 .to_owned(),
         ),
         (n_stackless, "stacks of those off the CPU found no room".to_owned()),
