@@ -10,6 +10,8 @@ use gimli::UnitRef;
 use super::Effort;
 use super::Purse;
 use super::Slice;
+use super::entries::Entries;
+use super::entries::Within;
 use super::ranges::Ranges;
 use super::root::Code;
 use super::root::each_attribute;
@@ -31,6 +33,16 @@ enum Step {
 /// The functions of a unit that have code, by address.
 #[derive(Debug)]
 pub(super) struct Functions<'a> {
+    found: Found<'a>,
+    /// Whether there may be more within what was passed over.
+    is_partial: bool,
+    /// All of them, read where `found` has none: functions that are within others, or within types.
+    all: OnceLock<Option<Found<'a>>>,
+}
+
+/// Functions, found by address.
+#[derive(Debug)]
+struct Found<'a> {
     functions: Vec<Function<'a>>,
     by_addr: Ranges,
 }
@@ -75,26 +87,54 @@ struct InlinedRange {
 impl<'a> Functions<'a> {
     /// Finds the functions of `unit`, as far as its entries can be read.
     pub(super) fn read(unit: UnitRef<'_, Slice<'_>>, effort: &Effort) -> Option<Self> {
+        let (found, is_partial) = Found::read(unit, Within::Skipped, effort)?;
+        Some(Self { found, is_partial, all: OnceLock::new() })
+    }
+
+    /// The calls that the code at `addr` was inlined through, the innermost first; `None` outside of
+    /// all functions.
+    pub(super) fn inlined<'l>(
+        &'l self,
+        unit: UnitRef<'_, Slice<'a>>,
+        addr: u64,
+        effort: &Effort,
+    ) -> Option<impl Iterator<Item = &'l Call<'a>> + use<'l, 'a>> {
+        let function = self.found.at(addr).or_else(|| {
+            let read = || Found::read(unit, Within::Seen, effort).map(|(found, _)| found);
+            let all = self.is_partial.then(|| self.all.get_or_init(read));
+            all?.as_ref()?.at(addr)
+        })?;
+        let read = || Inlined::read(unit, function.entry, effort).unwrap_or_default();
+        let inlined = function.inlined.get_or_init(read);
+        let mut calls = Vec::new();
+        for depth in 1..=MAX_DEPTH {
+            let Some(call) = inlined.at(depth, addr) else { break };
+            calls.push(call);
+        }
+        Some(calls.into_iter().rev())
+    }
+}
+
+impl<'a> Found<'a> {
+    /// Finds the functions of `unit`, and whether something was passed over that may hold more.
+    fn read(unit: UnitRef<'_, Slice<'_>>, within: Within, effort: &Effort) -> Option<(Self, bool)> {
         let mut purse = Purse::new(effort);
         let mut functions = Vec::new();
         let mut ranges = Vec::new();
-        let mut entries = unit.entries_raw(None).ok()?;
+        let mut entries = Entries::new(unit, within)?;
         let mut next = || -> gimli::Result<Step> {
-            if entries.is_empty() {
-                return Ok(Step::End);
-            }
-            let entry = entries.next_offset();
-            let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(Step::Next) };
-            let mut code = Code::default();
-            let is_function = abbreviation.tag() == gimli::DW_TAG_subprogram;
-            if is_function {
-                each_attribute(&mut entries, abbreviation, |name, value| code.note(name, value))?;
-            } else {
-                skip_attributes(&mut entries, abbreviation)?;
-            }
-            let n_bytes = entries.next_offset().0 - entry.0;
-            if !purse.spend(n_bytes + abbreviation.attributes().len()) {
+            let Some(entry) = entries.next()? else { return Ok(Step::End) };
+            if !purse.spend(entry.cost) {
                 return Ok(Step::TooFar);
+            }
+            if !entry.is_function {
+                return Ok(Step::Next);
+            }
+            let mut code = Code::default();
+            let mut attributes = unit.entries_raw(Some(entry.offset))?;
+            if let Some(abbreviation) = attributes.read_abbreviation()? {
+                let note = |name, value| code.note(name, value);
+                each_attribute(&mut attributes, abbreviation, note)?;
             }
             let id = u32::try_from(functions.len()).unwrap_or(u32::MAX);
             let n_before = ranges.len();
@@ -103,7 +143,7 @@ impl<'a> Functions<'a> {
                 if !purse.spend(size_of::<Function<'_>>()) {
                     return Ok(Step::TooFar);
                 }
-                functions.push(Function { entry, inlined: OnceLock::new() });
+                functions.push(Function { entry: entry.offset, inlined: OnceLock::new() });
             }
             Ok(Step::Next)
         };
@@ -115,27 +155,13 @@ impl<'a> Functions<'a> {
                 Ok(Step::TooFar) => return None,
             }
         }
-        Some(Self { functions, by_addr: Ranges::new(ranges) })
+        let found = Self { functions, by_addr: Ranges::new(ranges) };
+        Some((found, 0 < entries.n_skipped()))
     }
 
-    /// The calls that the code at `addr` was inlined through, the innermost first; `None` outside of
-    /// all functions.
-    pub(super) fn inlined<'l>(
-        &'l self,
-        unit: UnitRef<'_, Slice<'a>>,
-        addr: u64,
-        effort: &Effort,
-    ) -> Option<impl Iterator<Item = &'l Call<'a>> + use<'l, 'a>> {
-        let id = self.by_addr.covering(addr).next()?;
-        let function = self.functions.get(id as usize)?;
-        let read = || Inlined::read(unit, function.entry, effort).unwrap_or_default();
-        let inlined = function.inlined.get_or_init(read);
-        let mut calls = Vec::new();
-        for depth in 1..=MAX_DEPTH {
-            let Some(call) = inlined.at(depth, addr) else { break };
-            calls.push(call);
-        }
-        Some(calls.into_iter().rev())
+    /// The function with the code at `addr`.
+    fn at(&self, addr: u64) -> Option<&Function<'a>> {
+        self.functions.get(self.by_addr.covering(addr).next()? as usize)
     }
 }
 

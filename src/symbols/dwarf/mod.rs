@@ -11,6 +11,7 @@
 //! Source: DWARF 5, 2.17 (addresses), 3.3 (functions), 6.2 (lines).
 
 mod effort;
+mod entries;
 mod functions;
 mod lines;
 mod names;

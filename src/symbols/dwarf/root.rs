@@ -199,7 +199,8 @@ pub(super) fn skip_attributes(
     entries.skip_attributes(checked(abbreviation)?.attributes())
 }
 
-fn checked(abbreviation: &Abbreviation) -> gimli::Result<&Abbreviation> {
+/// `abbreviation`, if it has no more attributes than are believed.
+pub(super) fn checked(abbreviation: &Abbreviation) -> gimli::Result<&Abbreviation> {
     if MAX_ATTRIBUTES < abbreviation.attributes().len() {
         return Err(gimli::Error::UnexpectedEof(gimli::ReaderOffsetId(0)));
     }

@@ -336,6 +336,95 @@ two: .uleb128 3; .long one - unit; .quad _start + 128; .long 64; .byte 0";
 }
 
 #[test]
+fn functions_within_functions_have_what_was_inlined_into_them() {
+    let source = SOURCE.replace(
+        "void _start(void)",
+        "int around(int x)
+{
+	__attribute__((noinline)) int within(int y)
+	{
+		return middle(y) * x;
+	}
+	return within(x) + within(x + 2);
+}
+void _start(void)",
+    );
+    let workshop = Workshop::new();
+    let source = source.replace("twice(sink)", "twice(sink) + around(sink)");
+    let bytes = workshop.build("source.c", &source, &["-g"]);
+    let addrs = text(&bytes);
+    // binutils tell the name in the source of what has the code, which is not that of the symbol.
+    let rest = |it: Vec<Vec<String>>| -> Vec<Vec<String>> {
+        it.into_iter()
+            .map(|mut it| {
+                it.remove(it.len() - 2);
+                it
+            })
+            .collect()
+    };
+    let (got, want) = (rest(found(&bytes, &addrs)), rest(workshop.addr2line(&addrs)));
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    let name = |addr: u64| module.symbol(module.find(Addr(addr)).unwrap()).unwrap().name;
+    let n_within = addrs
+        .iter()
+        .zip(&want)
+        .filter(|(addr, want)| name(**addr).starts_with("within") && 3 < want.len());
+    assert_ne!(n_within.count(), 0);
+    for ((addr, got), want) in addrs.iter().zip(got).zip(want) {
+        assert_eq!(got, want, "at {addr:#x}");
+    }
+}
+
+/// A unit with a type that says that `sibling` comes behind it, and a function within that or behind it;
+/// how many functions are found where there is code, and a second time.
+#[track_caller]
+fn check_behind_a_type(sibling: &str, entries: &str, want: usize) {
+    let source = format!(
+        "
+.text
+.globl _start
+_start: .fill 256, 1, 0x90
+.section .debug_abbrev
+    .uleb128 1, 0x11; .byte 1; .uleb128 0x11, 0x01, 0x12, 0x06, 0, 0
+    .uleb128 2, 0x2e; .byte 0; .uleb128 0x03, 0x08, 0x11, 0x01, 0x12, 0x06, 0, 0
+    .uleb128 3, 0x13; .byte 1; .uleb128 0x03, 0x08, 0x01, 0x13, 0x0b, 0x0b, 0, 0
+    .byte 0
+.section .debug_info
+unit:
+    .long end - start
+start:
+    .short 4; .long 0; .byte 8
+    .uleb128 1; .quad _start; .long 256
+type:
+    .uleb128 3; .asciz \"type\"; .long {sibling}; .byte 8
+{entries}
+    .byte 0
+end:
+"
+    );
+    let bytes = Workshop::new().build("type.S", &source, &[]);
+    let code = code(&bytes).unwrap();
+    let lines = code.lines().unwrap();
+    for _ in 0..2 {
+        let mut frames = Vec::new();
+        lines.frames(Addr(text(&bytes)[0]), &mut frames);
+        assert_eq!(frames.len(), want, "{sibling}");
+    }
+}
+
+#[test]
+fn what_is_within_a_type_is_looked_at_where_nothing_else_has_the_code() {
+    let function = ".uleb128 2; .asciz \"f\"; .quad _start; .long 256";
+    let behind = format!(".byte 0\nbehind: {function}");
+    let within = format!("{function}\n.byte 0\nbehind:");
+    for sibling in ["behind - unit", "type - unit", "0", "behind - unit + 1000", "-1"] {
+        check_behind_a_type(sibling, &behind, 1);
+        check_behind_a_type(sibling, &within, 1);
+    }
+    check_behind_a_type("behind - unit", "1: .byte 0\nbehind:", 0);
+}
+
+#[test]
 fn units_that_share_a_table_of_lines_are_not_read_without_end() {
     let workshop = Workshop::new();
     // A table of many rows that all of many units claim, which do not say where their code is.
