@@ -106,12 +106,57 @@ fn path_in_root(pid: Pid, path: &[u8]) -> PathBuf {
     whole
 }
 
+/// A root with what is mounted below it, for as long as this is held, even beyond the end of the process that
+/// had it.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    /// As long as somebody holds its mount namespace, what is mounted in it stays so.
+    namespace: Option<File>,
+}
+
+impl Root {
+    /// The root of `pid`; `None` where it is gone or hidden from us.
+    pub fn of(pid: Pid) -> Option<Self> {
+        let this = Self::at(&PathBuf::from(format!("/proc/{pid}/root")))?;
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
+        Some(Self { namespace, ..this })
+    }
+
+    /// The directory `path`; `None` where that is none.
+    pub fn at(path: &Path) -> Option<Self> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let dir = File::options().read(true).custom_flags(flags).open(path);
+        Some(Self { dir: dir.ok()?.into(), namespace: None })
+    }
+
+    /// Opens the ordinary file at `path`; links lead to what they lead to for whoever has this root.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; [`io::ErrorKind::PermissionDenied`] for what is no ordinary file.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let place = self.place(path, OFlag::empty())?;
+        if !place.metadata()?.is_file() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        to_read(&place)
+    }
+
+    /// What is at `path`, to be looked at.
+    fn place(&self, path: &Path, flags: OFlag) -> io::Result<File> {
+        // A link could lead anywhere.
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | flags)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        Ok(File::from(openat2(&self.dir, path, how)?))
+    }
+}
+
 /// The files of a process as it sees them, for as long as this is held, even beyond its end.
 #[derive(Debug)]
 pub struct Sight {
-    root: OwnedFd,
-    /// As long as somebody holds its mount namespace, what is mounted in it stays so.
-    namespace: Option<File>,
+    root: Root,
     /// The number of the process in its own namespace of processes.
     own_pid: i32,
     user: u32,
@@ -127,15 +172,8 @@ impl Sight {
     pub fn of(pid: Pid) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let (own_pid, user) = numbers(&status)?;
-        let flags = libc::O_PATH | libc::O_DIRECTORY;
-        let root = File::options()
-            .read(true)
-            .custom_flags(flags)
-            .open(format!("/proc/{pid}/root"))
-            .ok()?;
-        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
-        let began = began(pid);
-        Some(Self { root: root.into(), namespace, own_pid, user, began })
+        let (root, began) = (Root::of(pid)?, began(pid));
+        Some(Self { root, own_pid, user, began })
     }
 
     /// The path of the file in which the process would have its JIT compiler's symbols.
@@ -146,7 +184,7 @@ impl Sight {
     /// Whether it sees other files than we do, as far as that shows.
     pub fn is_foreign(&self) -> bool {
         let number = |it: io::Result<fs::Metadata>| it.ok().map(|it| it.ino());
-        let theirs = self.namespace.as_ref().and_then(|it| number(it.metadata()));
+        let theirs = self.root.namespace.as_ref().and_then(|it| number(it.metadata()));
         theirs.is_some() && theirs != number(fs::metadata("/proc/self/ns/mnt"))
     }
 
@@ -159,11 +197,7 @@ impl Sight {
     /// What the system says; [`io::ErrorKind::PermissionDenied`] for what is somebody else's or no
     /// ordinary file, [`io::ErrorKind::InvalidData`] for one that is older than the process.
     pub fn open_perf_map(&self) -> io::Result<File> {
-        // A link could lead anywhere.
-        let how = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let place = File::from(openat2(&self.root, &*self.perf_map_path(), how)?);
+        let place = self.root.place(Path::new(&self.perf_map_path()), OFlag::O_NOFOLLOW)?;
         let facts = place.metadata()?;
         let owners = [0, nix::unistd::geteuid().as_raw(), self.user];
         if !facts.is_file() || !owners.contains(&facts.uid()) {
@@ -209,6 +243,36 @@ pub fn whole(mut file: &File) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
+}
+
+/// What is not the same of a file after somebody wrote to it: its length, and when that was last done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    len: u64,
+    modified: SystemTime,
+}
+
+/// The stamp of `file`; `None` where the system does not tell.
+pub fn stamp(file: &File) -> Option<Stamp> {
+    let metadata = file.metadata().ok()?;
+    Some(Stamp { len: metadata.len(), modified: metadata.modified().ok()? })
+}
+
+/// The CRC-32 of all of `file`, that of Ethernet and zip.
+///
+/// # Errors
+///
+/// What the system says; [`io::ErrorKind::FileTooLarge`] for one that is longer than `most` bytes.
+pub fn crc32(mut file: &File, most: u64) -> io::Result<u32> {
+    use std::io::Seek as _;
+
+    if most < file.metadata()?.len() {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    file.rewind()?;
+    let mut reader = flate2::CrcReader::new(io::BufReader::with_capacity(1 << 16, file.take(most)));
+    io::copy(&mut reader, &mut io::sink())?;
+    Ok(reader.crc().sum())
 }
 
 /// Whether `file` belongs to root or to us.

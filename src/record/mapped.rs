@@ -137,12 +137,13 @@ impl Met {
                 if !self.files.insert(inode) {
                     return None;
                 }
-                let file = mapped::open(it.pid, &it.mapping);
-                if file.is_none() {
+                let Some(file) = mapped::open(it.pid, &it.mapping) else {
                     // Whoever mapped it is gone; the next one that does may not be.
                     self.files.remove(&inode);
-                }
-                Some(Found::File(it, file))
+                    return Some(Found::Gone(it));
+                };
+                let root = mapped::Root::of(it.pid);
+                Some(Found::File(it, file, root))
             }
             Behind::Memory => {
                 let namespace = fs::metadata(format!("/proc/{}/ns/mnt", it.pid)).ok()?.ino();
@@ -408,7 +409,7 @@ mod tests {
         let mapping = all.into_iter().find(|it| it.is_executable() && it.inode != 0).unwrap();
         let own = Mapped { pid, mapping, generation: 0 };
         let mut met = Met::default();
-        assert!(matches!(met.take(own.clone()), Some(Found::File(_, Some(_)))));
+        assert!(matches!(met.take(own.clone()), Some(Found::File(_, _, Some(_)))));
         assert!(met.take(own).is_none());
         let gone =
             Mapped { pid: Pid(i32::MAX), ..all_mapped(&record("//anon", 0, 4)).0[0].clone() };

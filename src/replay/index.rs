@@ -114,6 +114,8 @@ pub struct Index {
     pub files: Vec<MappedFile>,
     /// Some of the processes that mapped each of them.
     pub mappers: Vec<Vec<Mapper>>,
+    /// When each of them was mapped first, or the recording began, since 1970, if that is known.
+    pub mapped: Vec<Option<Nanos>>,
     /// Code that processes made themselves and told of with times.
     pub jit_codes: Vec<JitCode>,
     /// Processes that told of their code in a dump that is not believed, and why.
@@ -217,6 +219,7 @@ impl Index {
                 comms: Vec::new(),
                 files: Vec::new(),
                 mappers: Vec::new(),
+                mapped: Vec::new(),
                 jit_codes: Vec::new(),
                 unnamed_jit: BTreeMap::new(),
                 build_ids: FxHashMap::default(),
@@ -697,6 +700,7 @@ impl Pass<'_> {
             (Some(_), _) => WallClock::chosen(None),
         };
         self.index.provenance = self.provenance(&clocks);
+        self.index.mapped = first_mapped(&self.facts, self.index.files.len(), &wall_clock);
         self.index.wall_clock = wall_clock;
         let (facts, files) = (&mut self.facts, &*self.index.files);
         let messages = self.index.bpf.messages();
@@ -745,6 +749,20 @@ fn note_mapper(mappers: &mut Vec<Mapper>, mapper: Mapper) {
         mappers.remove(MAX_MAPPERS / 2);
     }
     mappers.push(mapper);
+}
+
+/// When each of `n_files` was mapped first at the latest, by `facts` in the order of time; what ran before
+/// was there when the recording began.
+fn first_mapped(facts: &[(Moment, Fact)], n_files: usize, clock: &WallClock) -> Vec<Option<Nanos>> {
+    let mut first = vec![None; n_files];
+    for (moment, fact) in facts {
+        if let Fact::Map { mapping, .. } = fact
+            && let Some(first) = first.get_mut(mapping.file.0 as usize)
+        {
+            first.get_or_insert(moment.time);
+        }
+    }
+    first.into_iter().map(|it| clock.at_latest(it?)).collect()
 }
 
 /// The trailer of a record, with a time only if that is one.

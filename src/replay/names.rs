@@ -259,7 +259,8 @@ impl<'a> Names<'a> {
                 let recorded = index.build_ids.get(&file.path).copied();
                 let mappers = index.mappers.get(mapping.file.0 as usize);
                 let mappers = mappers.map(Vec::as_slice).unwrap_or_default();
-                modules.push(Module::new(file, mapping, recorded, mappers, sources));
+                let mapped = index.mapped.get(mapping.file.0 as usize).copied().flatten();
+                modules.push(Module::new(file, mapping, recorded, mappers, mapped, sources));
                 narrow(modules.len() - 1)
             });
             module_of.push(id);

@@ -53,6 +53,16 @@ impl WallClock {
         Self { moments: moment.into_iter().collect() }
     }
 
+    /// The time of day by which it had been `recorded` on the recording's clock, or by which the recording had
+    /// begun, of what has no time; however the wall clock was set meanwhile.
+    pub(super) fn at_latest(&self, recorded: Nanos) -> Option<Nanos> {
+        let recorded = if recorded.0 == 0 { self.moments.first()?.0 } else { recorded };
+        let near = self.at(recorded)?;
+        let ahead = |it: &(Nanos, Nanos)| it.1.0.checked_sub(it.0.0);
+        let last = recorded.0.checked_add(self.moments.iter().filter_map(ahead).max()?)?;
+        Some(near.max(Nanos(last)))
+    }
+
     /// The time of day when it was `recorded` on the recording's clock, to some milliseconds.
     pub(super) fn at(&self, recorded: Nanos) -> Option<Nanos> {
         let (first, last) = (self.moments.first()?, self.moments.last()?);
@@ -88,6 +98,8 @@ mod tests {
             [500, 1500, 2500].map(|it| at(&sound, it)),
             [699_500, 700_500, 700_600].map(Some)
         );
+        let latest = |recorded| sound.at_latest(Nanos(recorded)).map(|it| it.0);
+        assert_eq!([0, 500, 2500].map(latest), [700_000, 699_500, 701_500].map(Some));
         let set = clock(&[(1000, 700_000), (2000, 700_000 + 2 * MOST_SET)]);
         assert_eq!(at(&set, 1500), None);
         assert_eq!(at(&clock(&[(1000, 0)]), 1500), None);

@@ -1,5 +1,6 @@
 //! Files that are in the recording itself.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -9,8 +10,10 @@ use crate::perfdata::private::FileFacts;
 use crate::perfdata::private::Message;
 use crate::perfdata::private::SavedFile;
 use crate::symbols;
+use crate::symbols::DebugFile;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfModule;
+use crate::symbols::Identity;
 use crate::symbols::Inode;
 use crate::symbols::ModuleFile;
 use crate::symbols::OwnedBytes;
@@ -41,6 +44,8 @@ pub(super) struct WithSaved<'a> {
     machine: &'a dyn Sources,
     by_build_id: FxHashMap<BuildId, Vec<Kept<'a>>>,
     by_place: FxHashMap<Place, Vec<(Generation, Kept<'a>)>>,
+    /// What was split off files.
+    debug_files: Vec<Kept<'a>>,
     perf_maps: FxHashMap<Pid, Vec<&'a SavedFile>>,
 }
 
@@ -72,6 +77,7 @@ impl<'a> WithSaved<'a> {
             machine,
             by_build_id: FxHashMap::default(),
             by_place: FxHashMap::default(),
+            debug_files: Vec::new(),
             perf_maps: FxHashMap::default(),
         };
         for message in messages {
@@ -87,6 +93,7 @@ impl<'a> WithSaved<'a> {
                         place.push((it.generation, kept.clone()));
                     }
                 }
+                FileFacts::ELF_DEBUG => this.debug_files.push(Kept::new(saved)),
                 FileFacts::PERF_MAP => {
                     this.perf_maps.entry(Pid(saved.facts.pid)).or_default().push(saved);
                 }
@@ -105,6 +112,26 @@ impl<'a> WithSaved<'a> {
             (None, None) => return None,
         };
         kept.content()
+    }
+
+    /// The file `saved` with the symbols that had been split off it, if the recording has them.
+    fn with_saved_debug(&self, saved: &[u8]) -> Option<ElfModule> {
+        let of = Identity::of(saved).ok()?;
+        if of.symbols == Symbols::Full {
+            return None;
+        }
+        let is_its = |kept: &&Kept<'_>| {
+            let facts = &kept.saved.facts;
+            let path = Path::new(&facts.path);
+            let link = of.debug_link.as_ref().filter(|it| path.ends_with(&it.file_name));
+            let file = DebugFile { path: path.to_owned(), crc: link.map(|it| it.crc) };
+            // What it was when it was read to its end.
+            let (build_id, debug_link, symbols) = (facts.build_id(), None, Symbols::Full);
+            file.is_of(&of, &Identity { build_id, debug_link, symbols }, || facts.crc)
+        };
+        let debug = the_one(self.debug_files.iter().filter(is_its))?.content()?;
+        let module = ElfModule::parse(saved, Some(&debug)).ok()?;
+        (module.symbols() == Symbols::Full).then_some(module)
     }
 
     /// The last map in the recording that `pid` wrote, of those for which `is_its` holds by when they
@@ -154,6 +181,9 @@ impl Sources for WithSaved<'_> {
             && let Ok(found) = self.machine.elf(file)
         {
             return Ok(found);
+        }
+        if let Some(whole) = self.with_saved_debug(&saved) {
+            return Ok(whole);
         }
         let Ok(saved) = self.machine.elf_saved(file, &saved) else { return self.machine.elf(file) };
         if saved.symbols() == Symbols::Full {
@@ -219,7 +249,7 @@ impl Sources for WithSaved<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::process::Command;
 
     use super::*;
     use crate::perfdata::private;
@@ -317,6 +347,48 @@ mod tests {
             WithSaved::of(messages, &NOTHING).saved(&file).is_some()
         };
         assert!(of(&messages[..1]) && of(&messages[1..]) && !of(&messages));
+    }
+
+    /// A program with and without its symbols, of which the one without names `abc` as where they are.
+    fn split(dir: &Path, option: &str) -> [Vec<u8>; 2] {
+        let run = |name: &str, args: &[&str]| {
+            let mut command = Command::new(name);
+            assert!(command.args(args).current_dir(dir).output().unwrap().status.success());
+        };
+        let text = "int work(void) { return 3; } int main(void) { return work(); }";
+        std::fs::write(dir.join("a.c"), text).unwrap();
+        run("gcc", &[option, "a.c", "-o", "abc"]);
+        run("objcopy", &["--strip-all", "--add-gnu-debuglink=abc", "abc", "stripped"]);
+        ["stripped", "abc"].map(|it| std::fs::read(dir.join(it)).unwrap())
+    }
+
+    #[test]
+    fn symbols_that_were_split_off_are_those_of_the_same_build_id_or_of_the_links_sum() {
+        let dir = tempfile::tempdir().unwrap();
+        for option in ["-Wl,--build-id", "-Wl,--build-id=none"] {
+            let [stripped, whole] = split(dir.path(), option);
+            let of = Identity::of(&stripped).unwrap();
+            let crc = of.debug_link.as_ref().map(|it| it.crc);
+            let digits = of.build_id.map(|it| it.to_string());
+            let is_named = |path: &str, build_id: Option<&str>, crc: Option<u32>| {
+                let facts = FileFacts {
+                    what: FileFacts::ELF_DEBUG.to_owned(),
+                    path: path.to_owned(),
+                    build_id: build_id.map(str::to_owned),
+                    crc,
+                    ..FileFacts::default()
+                };
+                let messages = [Message::File(SavedFile::new(facts, &whole).unwrap())];
+                let sources = WithSaved::of(&messages, &NOTHING);
+                let module = sources.with_saved_debug(&stripped);
+                module.is_some_and(|it| it.table().iter().any(|it| it.name == "work"))
+            };
+            assert!(is_named("/x/abc", digits.as_deref(), crc), "{option}");
+            assert_eq!(is_named("/x/other", digits.as_deref(), None), digits.is_some());
+            assert!(is_named("/x/abc", None, crc));
+            assert!(!is_named("/x/ab", None, crc) && !is_named("/x/abc", None, Some(1)));
+            assert_eq!(is_named("/x/abc", Some("00ff"), crc), digits.is_none());
+        }
     }
 
     #[test]

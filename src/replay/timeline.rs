@@ -55,7 +55,7 @@ impl MappedFile {
     pub(super) fn to_find(&self) -> ModuleFile {
         let path = PathBuf::from(OsString::from_vec(self.path.clone()));
         let (build_id, inode) = (self.build_id, self.inode);
-        ModuleFile { path, build_id, inode, mappers: Vec::new() }
+        ModuleFile { build_id, inode, ..ModuleFile::at(path) }
     }
 }
 

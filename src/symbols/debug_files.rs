@@ -3,31 +3,43 @@
 use std::path::Path;
 use std::path::PathBuf;
 
-use super::DebugLink;
-use crate::units::BuildId;
+use super::Identity;
+use super::build_id::is_same_build;
 
 /// A file that may hold the symbols of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DebugFile {
+pub struct DebugFile {
     /// Where to look.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// The CRC-32 that the whole file must have, if it is looked up by a debug link.
-    pub(super) crc: Option<u32>,
+    pub crc: Option<u32>,
 }
 
-/// The places to look for the symbols of `path`, best first.
+impl DebugFile {
+    /// Whether what is there, a file that says `found` of itself, was split off the one that says `of`:
+    /// its build id is the same or, where one of them has none, its CRC, which `sum` computes, is the one in
+    /// the link.
+    pub fn is_of(
+        &self,
+        of: &Identity,
+        found: &Identity,
+        sum: impl FnOnce() -> Option<u32>,
+    ) -> bool {
+        match (of.build_id, found.build_id) {
+            (Some(wanted), Some(found)) => is_same_build(found, wanted),
+            _ => self.crc.is_some_and(|it| sum() == Some(it)),
+        }
+    }
+}
+
+/// The places to look for the symbols of the file at `path` that says `of` of itself, best first.
 ///
-/// A file found there counts only if its build id is that of `path` or, where that has none, if its
-/// CRC is the one in the link.
+/// A file found there counts only if [`DebugFile::is_of`] says so.
 ///
 /// Source: `binary_type_symtab[]` in `tools/perf/util/symbol.c` and the paths of
 /// `dso__read_binary_type_filename()` in `dso.c`; "Debugging Information in Separate Files" in the GDB
 /// manual.
-pub(super) fn debug_files(
-    path: &Path,
-    build_id: Option<BuildId>,
-    link: Option<&DebugLink>,
-) -> Vec<DebugFile> {
+pub fn debug_files(path: &Path, of: &Identity) -> Vec<DebugFile> {
     const ROOT: &str = "/usr/lib/debug";
     let dir = path.parent().unwrap_or(Path::new("/"));
     // `join` would throw the root away for an absolute path.
@@ -38,13 +50,13 @@ pub(super) fn debug_files(
             found.push(DebugFile { path, crc });
         }
     };
-    if let Some(build_id) = build_id {
+    if let Some(build_id) = of.build_id {
         let hex = build_id.to_string();
         if let Some((first, rest)) = hex.split_at_checked(2) {
             add(Path::new(ROOT).join(format!(".build-id/{first}/{rest}.debug")), None);
         }
     }
-    if let Some(link) = link {
+    if let Some(link) = &of.debug_link {
         let crc = Some(link.crc);
         add(dir.join(&link.file_name), crc);
         add(dir.join(".debug").join(&link.file_name), crc);
@@ -75,7 +87,10 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::DebugLink;
+    use super::super::Symbols;
     use super::*;
+    use crate::units::BuildId;
 
     #[test]
     fn the_crc_is_that_of_the_gdb_manual() {
@@ -85,9 +100,10 @@ mod tests {
 
     #[test]
     fn debug_files_are_sought_where_gdb_and_perf_look() {
-        let link = DebugLink { file_name: "p.debug".into(), crc: 7 };
-        let id = BuildId::new(&[0xab, 0xcd, 0xef]);
-        let found = debug_files(Path::new("/usr/bin/p"), id, Some(&link));
+        let debug_link = Some(DebugLink { file_name: "p.debug".into(), crc: 7 });
+        let build_id = BuildId::new(&[0xab, 0xcd, 0xef]);
+        let of = Identity { build_id, debug_link, symbols: Symbols::None };
+        let found = debug_files(Path::new("/usr/bin/p"), &of);
         let found: Vec<(&str, Option<u32>)> =
             found.iter().map(|it| (it.path.to_str().unwrap(), it.crc)).collect();
         assert_eq!(

@@ -93,7 +93,8 @@ impl FileStatus {
     /// `None` if the recording knows nothing to hold it against. `recorded_until` is when the
     /// recording ended.
     pub(super) fn is(&self, file: &ModuleFile, recorded_until: Option<Nanos>) -> Option<bool> {
-        Some(self.is_inode(file.inode?) && !self.is_newer_than(recorded_until))
+        let is_newer = self.is_newer_than(recorded_until) || self.is_newer_than(file.mapped);
+        Some(self.is_inode(file.inode?) && !is_newer)
     }
 
     /// Whether it may be the file that the kernel called `wanted`.
@@ -105,8 +106,8 @@ impl FileStatus {
         })
     }
 
-    /// Whether it was written to after the recording ended.
-    pub(super) fn is_newer_than(&self, recorded_until: Option<Nanos>) -> bool {
-        self.modified.zip(recorded_until).is_some_and(|(modified, until)| modified > until)
+    /// Whether it was written to after that moment, if both are known.
+    pub(super) fn is_newer_than(&self, moment: Option<Nanos>) -> bool {
+        self.modified.zip(moment).is_some_and(|(modified, moment)| modified > moment)
     }
 }

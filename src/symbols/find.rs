@@ -6,8 +6,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::units::BuildId;
-
 use super::Artifact;
 use super::Error;
 use super::FileStatus;
@@ -191,19 +189,19 @@ impl<F: Files> DebugSearch<F> {
         is_wanted: impl Fn(&[u8], &Identity) -> bool,
     ) -> Option<FoundDebug<F::Bytes>> {
         let Self { files, places, path, identity, roots } = self;
-        let Identity { build_id, debug_link, symbols: _ } = identity;
-        let sought = debug_files(path, *build_id, debug_link.as_ref());
+        let build_id = identity.build_id;
+        let sought = debug_files(path, identity);
         let below_roots = roots.iter().flat_map(|root| {
             let below = |it: &DebugFile| DebugFile { path: root.at(&it.path), crc: it.crc };
             sought.iter().map(below).collect::<Vec<_>>()
         });
         let stored = build_id.map(|it| places.stored(it, "debug")).unwrap_or_default();
         let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
-        let fetched = std::iter::once_with(|| files.fetch((*build_id)?, Artifact::DebugInfo));
+        let fetched = std::iter::once_with(|| files.fetch(build_id?, Artifact::DebugInfo));
         let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
         let mut all = below_roots.chain(stored).chain(fetched);
         all.find_map(|it| {
-            let Opened { bytes, status } = open_debug(files, &it, *build_id, &is_wanted)?;
+            let Opened { bytes, status } = open_debug(files, &it, identity, &is_wanted)?;
             Some(FoundDebug { at: it.path, bytes, status })
         })
     }
@@ -269,7 +267,9 @@ fn open<F: Files>(
     let is_it = match (trust, status.is(file, places.recorded_until)) {
         (Trust::Told, _) => true,
         (Trust::ByPath | Trust::ByProcess, Some(is_it)) => is_it,
-        (Trust::ByPath, None) => !status.is_newer_than(places.recorded_until),
+        (Trust::ByPath, None) => {
+            !status.is_newer_than(places.recorded_until) && !status.is_newer_than(file.mapped)
+        }
         (Trust::ByProcess, None) | (Trust::ByLostName, _) => false,
     };
     if is_it { Ok((bytes, identity, status)) } else { Err(Error::OtherFile { path: path() }) }
@@ -299,16 +299,13 @@ fn refuse_at_a_glance<F: Files>(
 fn open_debug<F: Files>(
     files: &F,
     candidate: &DebugFile,
-    build_id: Option<BuildId>,
+    of: &Identity,
     is_wanted: impl Fn(&[u8], &Identity) -> bool,
 ) -> Option<Opened<F::Bytes>> {
     let opened = files.open(&candidate.path).ok()?;
     let bytes = &opened.bytes;
     let identity = Identity::of(bytes).ok()?;
-    let is_it = match (build_id, identity.build_id) {
-        (Some(wanted), Some(found)) => is_same_build(found, wanted),
-        _ => candidate.crc.is_some_and(|it| it == crc32(bytes)),
-    };
+    let is_it = candidate.is_of(of, &identity, || Some(crc32(bytes)));
     (is_it && is_wanted(bytes, &identity)).then_some(opened)
 }
 
@@ -323,6 +320,7 @@ mod tests {
     use crate::symbols::Mapper;
     use crate::symbols::Symfs;
     use crate::units::Addr;
+    use crate::units::BuildId;
     use crate::units::Nanos;
     use crate::units::Pid;
 
@@ -469,6 +467,19 @@ mod tests {
         check(&store, &by_inode("/b", 6), &Places::default(), Some(("/b", Root::Own)));
         check(&store, &ModuleFile::at("/a"), &places(), Some(("/a", Root::Own)));
         check(&store, &ModuleFile::at("/b"), &places(), None);
+    }
+
+    #[test]
+    fn what_was_written_to_between_its_mapping_and_the_end_of_the_recording_is_not_what_ran() {
+        let store = store(&[("/a", None, on_disk(5, 50))]);
+        let of = |file: ModuleFile, seconds: u64| {
+            let mapped = Some(Nanos(seconds * 1_000_000_000));
+            ModuleFile { mapped, mappers: vec![MAPPER], ..file }
+        };
+        for file in [by_inode("/a", 5), ModuleFile::at("/a")] {
+            check(&store, &of(file.clone(), 50), &places(), Some(("/a", Root::Own)));
+            check(&store, &of(file, 49), &places(), None);
+        }
     }
 
     #[test]

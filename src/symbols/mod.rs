@@ -41,6 +41,8 @@ pub use code::Code;
 pub use code::CodeLine;
 pub use code::CodeLines;
 pub use code::LineTable;
+pub use debug_files::DebugFile;
+pub use debug_files::debug_files;
 pub use demangle::MAX_DEMANGLED_BYTES;
 pub use demangle::demangle;
 pub use dwarf::DwarfLines;

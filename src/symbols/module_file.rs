@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::units::Addr;
 use crate::units::BuildId;
+use crate::units::Nanos;
 use crate::units::Pid;
 
 /// A file that was mapped, as far as a recording tells it from others of the same path.
@@ -16,6 +17,9 @@ pub struct ModuleFile {
     pub build_id: Option<BuildId>,
     /// The place on a disk, where the record has that instead.
     pub inode: Option<Inode>,
+    /// When it was mapped first, or the recording began, since 1970; `None` if unknown. One that was written to
+    /// later is not what ran then.
+    pub mapped: Option<Nanos>,
     /// Some of the processes that mapped it, through whose eyes it can be looked at while they live.
     pub mappers: Vec<Mapper>,
 }
@@ -23,7 +27,7 @@ pub struct ModuleFile {
 impl ModuleFile {
     /// A file of which nothing is known but its path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), build_id: None, inode: None, mappers: Vec::new() }
+        Self { path: path.into(), build_id: None, inode: None, mapped: None, mappers: Vec::new() }
     }
 }
 

@@ -122,6 +122,38 @@ fn a_dead_containers_program_has_its_own_names() {
 }
 
 #[test]
+fn what_was_split_off_a_dead_containers_program_has_its_names() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    for option in ["-Wl,--build-id", "-Wl,--build-id=none"] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        compile(dir, "guest", &source("of_the_guest", 60_000_000), &[option]);
+        compile(dir, "host", &source("of_the_host", 1), &[option]);
+        let objcopy = |args: &[&str]| {
+            stdout_of(Command::new("objcopy").args(args).current_dir(dir));
+        };
+        objcopy(&["--only-keep-debug", "guest", "abc"]);
+        objcopy(&["--strip-all", "--add-gnu-debuglink=abc", "guest"]);
+        // Where the host has another one, or none.
+        let (inner, debug) = (dir.join("inner"), dir.join("abc"));
+        let (inner, debug) = (inner.display(), debug.display());
+        let places = [
+            format!("cp {debug} {inner}/abc"),
+            format!("mkdir {inner}/.debug && cp {debug} {inner}/.debug"),
+        ];
+        for place in places {
+            let container = container(dir, &format!("{place} && exec ./inner/program"));
+            fs::copy(dir.join("host"), dir.join("inner/abc")).unwrap();
+            stdout_of(record(dir, &["--"]).args(&container));
+            check(dir, "of_the_guest", "of_the_host");
+            assert_eq!(n_saved(dir, "\"elf-debug\""), 1, "{option}: {place}");
+        }
+    }
+}
+
+#[test]
 fn a_containers_program_that_lives_for_milliseconds_is_saved() {
     if !may_run(&[Need::Root]) {
         return;
@@ -193,6 +225,37 @@ fn a_deleted_or_replaced_program_never_has_another_ones_names() {
             check(dir, "of_the_old", "of_the_new");
             let own = dir.to_string_lossy();
             assert_eq!(n_saved(dir, &own), usize::from(name == "t"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_was_written_over_has_no_names_of_what_is_there_now() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for option in ["-Wl,--build-id", "-Wl,--build-id=none"] {
+        compile(dir, "new", &source("of_the_new", 1), &[option]);
+        for line in ["./t; cat new > t; ./t", "./t", "./t; cat new > t; mv t u"] {
+            compile(dir, "t", &source("of_the_old", 60_000_000), &[option]);
+            stdout_of(&mut record(dir, &["--", "sh", "-c", line]));
+            // After the recording, then.
+            if line == "./t" {
+                fs::write(dir.join("t"), fs::read(dir.join("new")).unwrap()).unwrap();
+            }
+            let rows = rows(dir);
+            assert!(!rows.iter().any(|it| it.contains("of_the_")), "{option} {line}: {rows:#?}");
+            let (_, told) = shares(dir, &[], &[]);
+            let why = if line.ends_with('u') {
+                "not there"
+            } else if option == "-Wl,--build-id" {
+                "another build is there"
+            } else {
+                "another file is there, or it was written to since"
+            };
+            assert!(told.contains(why), "{option} {line}: {told}");
         }
     }
 }

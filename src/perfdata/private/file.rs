@@ -28,8 +28,9 @@ pub struct SavedFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileFacts {
-    /// What the content is: `elf`, the parts of an ELF file that name and unwind addresses;
-    /// `perf-map`, `jitdump`, as they were.
+    /// What the content is: `elf`, the parts of an ELF file that name and unwind addresses; `elf-debug`,
+    /// those that name addresses, of a file that was split off another; `perf-map`, `jitdump`, as they
+    /// were.
     pub what: String,
     /// Its path as the records of mappings have it; of a `perf-map`, in the namespace of its process.
     pub path: String,
@@ -39,6 +40,8 @@ pub struct FileFacts {
     pub inodes: Vec<Inode>,
     /// The process that wrote it, of what was written for one; else 0.
     pub pid: i32,
+    /// The CRC-32 of the whole file, of an `elf-debug` that was found by it.
+    pub crc: Option<u32>,
     /// The length of the content, in bytes.
     pub len: u64,
     /// When the content was last written to, in nanoseconds since 1970, of a `perf-map`; 0 where that
@@ -65,6 +68,8 @@ pub struct Inode {
 impl FileFacts {
     /// An ELF file.
     pub const ELF: &str = "elf";
+    /// The symbols of an ELF file that lie in a file of their own.
+    pub const ELF_DEBUG: &str = "elf-debug";
     /// What a JIT compiler wrote to `/tmp/perf-PID.map`.
     pub const PERF_MAP: &str = "perf-map";
     /// What a JIT compiler wrote to `jit-PID.dump`.

@@ -223,6 +223,7 @@ mod tests {
             comms: Vec::new(),
             files,
             mappers: Vec::new(),
+            mapped: Vec::new(),
             jit_codes: Vec::new(),
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),

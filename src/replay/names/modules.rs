@@ -20,6 +20,7 @@ use crate::symbols::undeleted;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
+use crate::units::Nanos;
 use crate::units::Pid;
 
 use super::Demangling;
@@ -74,6 +75,7 @@ impl Module {
         mapping: &Mapping,
         recorded: Option<BuildId>,
         mappers: &[Mapper],
+        mapped: Option<Nanos>,
         sources: &dyn Sources,
     ) -> Self {
         let mut undeleted_dso = None;
@@ -103,7 +105,7 @@ impl Module {
             let shown = dso(&path, &base);
             let path = PathBuf::from(OsString::from_vec(file.path.clone()));
             let (inode, mappers) = (file.inode, mappers.to_vec());
-            let file = ModuleFile { path, build_id, inode, mappers };
+            let file = ModuleFile { path, build_id, inode, mapped, mappers };
             if let Some(path) = undeleted(&file.path)
                 && !sources.is_called_deleted(&file)
             {
