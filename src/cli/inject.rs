@@ -1,6 +1,8 @@
 //! `bpfperf inject`: a recording written anew, its records and sections as they are: without compression,
 //! as a file or as a stream, with the build ids of what samples fell on.
 
+mod jit;
+
 use std::fs::File;
 use std::io;
 use std::io::BufWriter;
@@ -48,6 +50,8 @@ use super::message::Failure;
 use super::script::stdout;
 use super::symbol_options::SymbolOptions;
 
+use jit::Jitted;
+
 /// What was typed after `bpfperf inject`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
 #[derive(Clone, Debug, clap::Args)]
@@ -64,7 +68,8 @@ pub(super) struct Args {
     /// Add the build ids of all files that were mapped.
     #[arg(long)]
     buildid_all: bool,
-    /// Taken for the habit of it: `report` and `script` read what JIT compilers dumped themselves.
+    /// Write each function of a `jit-PID.dump` into a file of its own, `jitted-PID-NUMBER.so` beside the
+    /// dump, and add its mapping, for tools that know no dumps.
     #[arg(short, long)]
     jit: bool,
     /// Leave out the events that traces of hardware stand for, which this version does not read.
@@ -105,7 +110,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         BuildIds::new()
     };
-    let source = Source { path: &args.input, file: &file, recording: &recording, known: &known };
+    let jitted = if args.jit { args.jitted(&file, &recording)? } else { Jitted::default() };
+    let (path, file, recording, known) = (&args.input, &file, &recording, &known);
+    let source = Source { path, file, recording, known, jitted: &jitted };
+    if !jitted.records.is_empty() && !source.is_native() {
+        return Err(source.foreign());
+    }
     if args.output == Path::new("-") {
         let mut out = stdout()?;
         source.stream(&mut out)?;
@@ -118,6 +128,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
+    /// The functions to add.
+    fn jitted(&self, file: &Input, recording: &Recording) -> Result<Jitted, Failure> {
+        let folder = self.output.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        Jitted::write(&self.input, file, recording, &self.symbols_from, folder)
+    }
+
     /// The build ids to add.
     fn known(&self, file: &Input, recording: &Recording) -> Result<BuildIds, Failure> {
         let which =
@@ -145,6 +162,7 @@ struct Source<'a> {
     recording: &'a Recording,
     /// The build ids to add.
     known: &'a BuildIds,
+    jitted: &'a Jitted,
 }
 
 impl Source<'_> {
@@ -430,14 +448,16 @@ impl Source<'_> {
         to: Form,
         cannot: &dyn Fn(io::Error) -> Failure,
     ) -> Result<u64, Failure> {
-        let Self { file, recording, .. } = *self;
+        let Self { file, recording, jitted, .. } = *self;
         let input: &dyn ReadAt = file;
-        let mut written = 0_u64;
+        let mut written = jitted.records.len() as u64;
+        // They have times, by which readers put them where they belong.
+        out.write_all(&jitted.records).map_err(cannot)?;
         for section in &recording.data {
             let mut walk = RecordWalk::new(input, *section, recording.header.endian());
             while let Some(raw) = walk.next().map_err(|error| self.cannot_read(error))? {
                 let Section { offset, size: payload } = raw.payload;
-                if !self.keeps(raw.header.kind, raw.body, to) {
+                if !self.keeps(raw.header.kind, raw.body, to) || jitted.replaces(&raw) {
                     continue;
                 }
                 let size = u64::from(raw.header.size);
@@ -455,8 +475,10 @@ impl Source<'_> {
         let Self { file, recording, .. } = *self;
         let is_pipe = matches!(recording.header, FileHeader::Pipe { .. });
         match kind {
-            // Files of a directory do not end their rounds together.
-            RecordKind::FINISHED_ROUND => recording.data.len() < 2,
+            // Files of a directory do not end their rounds together, and what is added is of all rounds.
+            RecordKind::FINISHED_ROUND => {
+                recording.data.len() < 2 && self.jitted.records.is_empty()
+            }
             RecordKind::HEADER_FEATURE if file.is_inflated() && to == Form::Stream => {
                 let id = body.first_chunk().map(|it| recording.header.endian().u64(*it));
                 id != Some(u64::from(FeatureId::COMPRESSED.0))

@@ -28,6 +28,7 @@ use crate::perfdata::private::Message;
 use crate::symbols::Inode;
 use crate::symbols::JitCode;
 use crate::symbols::Mapper;
+use crate::symbols::is_injected;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
@@ -44,6 +45,7 @@ use super::deferred;
 use super::jit::Adding;
 use super::jit::Clock;
 use super::jit::JitDumps;
+use super::jit::JitMade;
 use super::jit::NoDumps;
 use super::programs::Notes;
 use super::provenance::Provenance;
@@ -118,6 +120,8 @@ pub struct Index {
     pub mapped: Vec<Option<Nanos>>,
     /// Code that processes made themselves and told of with times.
     pub jit_codes: Vec<JitCode>,
+    /// Where and when that code was made, each process and dump by itself.
+    pub jit_made: Vec<JitMade>,
     /// Processes that told of their code in a dump that is not believed, and why.
     pub(super) unnamed_jit: BTreeMap<Pid, Unnamed>,
     /// The build ids that stand in records or a section of their own, by path.
@@ -221,6 +225,7 @@ impl Index {
                 mappers: Vec::new(),
                 mapped: Vec::new(),
                 jit_codes: Vec::new(),
+                jit_made: Vec::new(),
                 unnamed_jit: BTreeMap::new(),
                 build_ids: FxHashMap::default(),
                 kernel: None,
@@ -517,7 +522,10 @@ impl Pass<'_> {
                     MmapId::Inode { ino: 0, .. } => {
                         MappedFile { path, build_id: None, inode: None }
                     }
-                    MmapId::Inode { maj, min, ino, ino_generation: generation } => {
+                    MmapId::Inode { maj, min, ino, ino_generation } => {
+                        // perf writes 1 whatever it is: `jit_repipe_code_load()` in
+                        // `tools/perf/util/jitdump.c`.
+                        let generation = if is_injected(&path) { 0 } else { ino_generation };
                         let inode = Some(Inode { maj, min, ino, generation });
                         MappedFile { path, build_id: None, inode }
                     }
@@ -708,6 +716,7 @@ impl Pass<'_> {
         let provenance = &self.index.provenance;
         let told = Adding { facts, files, messages, dumps, clock, provenance }.add();
         self.index.jit_codes = told.codes;
+        self.index.jit_made = told.made;
         self.index.unnamed_jit = told.unnamed;
         self.index.anomalies.odd_jit = told.n_bad;
         self.index.anomalies.inflated = self.index.bpf.n_left_out();

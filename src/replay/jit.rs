@@ -126,8 +126,23 @@ pub(super) struct Told {
     pub(super) codes: Vec<JitCode>,
     /// Processes with a dump that is not believed.
     pub(super) unnamed: BTreeMap<Pid, Unnamed>,
+    /// Where and when code was made.
+    pub(super) made: Vec<JitMade>,
     /// Records of dumps that make no sense.
     pub(super) n_bad: u64,
+}
+
+/// Code of a dump, and whose it is from when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JitMade {
+    /// The process.
+    pub pid: Pid,
+    /// When it was there, on the recording's clock.
+    pub time: Nanos,
+    /// The dump.
+    pub file: FileId,
+    /// Which code, by its number in [`Index::jit_codes`](super::Index::jit_codes).
+    pub code: u32,
 }
 
 impl Adding<'_> {
@@ -164,6 +179,9 @@ impl Adding<'_> {
                     told.codes.push(code.clone());
                     u32::try_from(told.codes.len() - 1).ok()
                 });
+                if let Some(code) = jit_code.flatten() {
+                    told.made.push(JitMade { pid, time, file, code });
+                }
                 let (start, end) = (code.start.0, code.end.0);
                 let mapping = Mapping {
                     file,
@@ -413,6 +431,7 @@ mod tests {
             start: Addr(start),
             end: Addr(end),
             name: name.to_owned(),
+            ..JitCode::default()
         };
         let codes = vec![
             // Before the kernel tells that code may run there.
@@ -511,6 +530,7 @@ mod tests {
             start: Addr(time * 0x1000),
             end: Addr(time * 0x1000 + 16),
             name: format!("made_at_{time}"),
+            ..JitCode::default()
         };
         JitDump { codes: times.iter().map(code).collect(), is_monotonic: true, n_bad: 1 }
     }

@@ -47,6 +47,7 @@ pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
 pub use jit::JitDumps;
+pub use jit::JitMade;
 pub use lines::Inlined;
 pub use lines::Lines;
 pub use lines::MissingLines;

@@ -12,6 +12,7 @@
 //! whoever wrote it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::units::Addr;
 use crate::units::Nanos;
@@ -30,7 +31,7 @@ pub struct JitDump {
 }
 
 /// A function, from some time on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JitCode {
     /// When it was there.
     pub time: Nanos,
@@ -40,6 +41,12 @@ pub struct JitCode {
     pub end: Addr,
     /// Its name; empty where there is no code any more, since it has moved.
     pub name: String,
+    /// Its bytes as they were made; none where the dump has not all of them.
+    pub code: Arc<[u8]>,
+    /// Whose code it is, as the header of an ELF file has it (`e_machine`).
+    pub machine: u16,
+    /// Whether its numbers begin with the low byte.
+    pub is_little_endian: bool,
 }
 
 /// Why a file is no dump of code.
@@ -69,6 +76,18 @@ pub fn is_dump(path: &[u8]) -> bool {
     let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
     let number = name.strip_prefix(b"jit-").and_then(|it| it.strip_suffix(b".dump"));
     number.is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit))
+}
+
+/// Whether `perf inject -j` calls the file of a function so: `jitted-PID-NUMBER.so`.
+///
+/// Source: `jit_emit_elf()` in `tools/perf/util/jitdump.c`.
+pub fn is_injected(path: &[u8]) -> bool {
+    let name = path.rsplit(|it| *it == b'/').next().unwrap_or_default();
+    let numbers = name.strip_prefix(b"jitted-").and_then(|it| it.strip_suffix(b".so"));
+    let mut numbers = numbers.unwrap_or_default().split(|it| *it == b'-');
+    let mut is_number =
+        || numbers.next().is_some_and(|it| !it.is_empty() && it.iter().all(u8::is_ascii_digit));
+    is_number() && is_number() && numbers.next().is_none()
 }
 
 impl JitDump {
@@ -144,6 +163,7 @@ impl JitDump {
 #[derive(Clone, Copy)]
 struct Fields {
     is_little: bool,
+    machine: u16,
 }
 
 impl Fields {
@@ -151,7 +171,12 @@ impl Fields {
     fn of(bytes: &[u8]) -> Option<Self> {
         let magic = *bytes.first_chunk::<4>()?;
         let is_little = u32::from_le_bytes(magic) == MAGIC;
-        (is_little || u32::from_be_bytes(magic) == MAGIC).then_some(Self { is_little })
+        if !is_little && u32::from_be_bytes(magic) != MAGIC {
+            return None;
+        }
+        let this = Self { is_little, machine: 0 };
+        let machine = u16::try_from(this.u32(bytes, 12)?).unwrap_or_default();
+        Some(Self { machine, ..this })
     }
 
     fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
@@ -169,8 +194,10 @@ impl Fields {
         let (start, len) = (self.u64(record, 32)?, self.u64(record, 40)?);
         let name = record.get(56..)?;
         let name_len = name.iter().take(MAX_NAME_BYTES + 1).position(|it| *it == 0)?;
+        let code = name.get(name_len + 1..).unwrap_or_default();
+        let code = usize::try_from(len).ok().and_then(|len| code.get(..len));
         let name = String::from_utf8_lossy(name.get(..name_len)?).into_owned();
-        let code = self.code(record, start, len, name)?;
+        let code = self.code(record, start, len, name, code.unwrap_or_default().into())?;
         Some((self.u64(record, 48)?, code))
     }
 
@@ -184,15 +211,25 @@ impl Fields {
         let (old, start) = (self.u64(record, 32)?, self.u64(record, 40)?);
         let (len, idx) = (self.u64(record, 48)?, self.u64(record, 56)?);
         let known = codes.get(*places.get(&idx)?).filter(|it| it.start.0 == old)?;
-        let code = self.code(record, start, len, known.name.clone())?;
+        let code = Arc::clone(&known.code);
+        let code = self.code(record, start, len, known.name.clone(), code)?;
         let left = JitCode { time: code.time, name: String::new(), ..known.clone() };
         Some((idx, Some(left), code))
     }
 
-    fn code(self, record: &[u8], start: u64, len: u64, name: String) -> Option<JitCode> {
+    fn code(
+        self,
+        record: &[u8],
+        start: u64,
+        len: u64,
+        name: String,
+        code: Arc<[u8]>,
+    ) -> Option<JitCode> {
         let end = start.checked_add(len).filter(|_| len != 0 && !name.is_empty())?;
         let time = Nanos(self.u64(record, 8)?);
-        Some(JitCode { time, start: Addr(start), end: Addr(end), name })
+        let (start, end) = (Addr(start), Addr(end));
+        let Self { is_little: is_little_endian, machine } = self;
+        Some(JitCode { time, start, end, name, code, machine, is_little_endian })
     }
 }
 
@@ -256,7 +293,14 @@ mod tests {
 
     fn code(time: u64, start: u64, end: u64, name: &str) -> JitCode {
         let (time, name) = (Nanos(time), name.to_owned());
-        JitCode { time, start: Addr(start), end: Addr(end), name }
+        JitCode {
+            time,
+            start: Addr(start),
+            end: Addr(end),
+            name,
+            machine: 62,
+            ..JitCode::default()
+        }
     }
 
     #[test]
@@ -287,9 +331,35 @@ mod tests {
                 code(40, 0x3000, 0x3040, ""),
                 code(40, 0x1000, 0x1020, "a b(int)"),
             ];
+            let want = want.map(|it| JitCode { is_little_endian: is_little, ..it });
             assert_eq!((&*dump.codes, dump.is_monotonic, dump.n_bad), (&want[..], true, 0));
             let sure: Vec<u64> = dump.unshared().iter().map(|it| it.start.0).collect();
             assert_eq!(sure, [0x2000]);
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_code_go_along_and_a_part_of_them_is_none() {
+        let mut tape = Tape::new(true, 0);
+        tape.load(1, 0x1000, 3, 1, "whole").load(2, 0x2000, 4, 2, "cut");
+        tape.moved(3, 0x1000, 0x3000, 3, 1);
+        let dump = JitDump::parse(&tape.bytes).unwrap();
+        let code = |start| &*dump.codes.iter().rfind(|it| it.start.0 == start).unwrap().code;
+        assert_eq!((code(0x1000), code(0x3000)), (&[0xc3; 3][..], &[0xc3; 3][..]));
+        assert_eq!(code(0x2000), [0; 0]);
+    }
+
+    #[test]
+    fn files_that_perf_wrote_are_known_by_their_name() {
+        for (path, want) in [
+            ("/a/jitted-12-0.so", true),
+            ("jitted-1-33.so", true),
+            ("/jitted-1.so", false),
+            ("/jitted-1-2-3.so", false),
+            ("/jitted-x-2.so", false),
+            ("/jitted-1-2.so/x", false),
+        ] {
+            assert_eq!(is_injected(path.as_bytes()), want, "{path}");
         }
     }
 

@@ -28,6 +28,7 @@ mod habits;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod jitted;
 mod lines;
 #[cfg(test)]
 mod list;

@@ -32,7 +32,7 @@ fn source(function: &str, rounds: u64) -> String {
 
 /// Compiles `source` to `dir/name`.
 #[track_caller]
-fn compile(dir: &Path, name: &str, source: &str, options: &[&str]) {
+pub(crate) fn compile(dir: &Path, name: &str, source: &str, options: &[&str]) {
     let text = dir.join(name).with_extension("c");
     fs::write(&text, source).unwrap();
     let mut gcc = Command::new("gcc");
@@ -421,7 +421,7 @@ fn what_was_written_under_a_number_of_another_namespace_names_nothing() {
 
 /// A toy that makes one function after the other at one place, tells of both in `jit-OWN.dump`, and
 /// runs each.
-const DUMPING: &str = "#define _GNU_SOURCE
+pub(crate) const DUMPING: &str = "#define _GNU_SOURCE
     #include <fcntl.h>
     #include <stdint.h>
     #include <stdio.h>

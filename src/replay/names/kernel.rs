@@ -225,6 +225,7 @@ mod tests {
             mappers: Vec::new(),
             mapped: Vec::new(),
             jit_codes: Vec::new(),
+            jit_made: Vec::new(),
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
             release: Some(b"7.0".to_vec()),
