@@ -10,10 +10,10 @@ use crate::perfdata::feature::FeatureId;
 use crate::symbols;
 use crate::symbols::Code;
 use crate::symbols::CodeLines;
-use crate::symbols::DwarfLines;
 use crate::symbols::ElfCode;
 use crate::symbols::Instructions;
 use crate::symbols::Machine;
+use crate::symbols::SourceLines;
 use crate::symbols::Syntax;
 use crate::units::Addr;
 use crate::units::FileOffset;
@@ -91,7 +91,7 @@ pub struct Codes<'a> {
     /// The code of each function of a program, by program.
     native: Vec<OnceCell<Vec<Option<&'a [u8]>>>>,
     /// By module.
-    dwarf_lines: Vec<OnceCell<Option<DwarfLines<'a>>>>,
+    dwarf_lines: Vec<OnceCell<Option<SourceLines<'a>>>>,
 }
 
 impl std::fmt::Debug for Codes<'_> {

@@ -7,10 +7,10 @@ use std::sync::PoisonError;
 
 use rustc_hash::FxHashSet;
 
-use crate::symbols::DwarfLines;
 use crate::symbols::ElfCode;
 use crate::symbols::KnownLines;
 use crate::symbols::SourceFrame;
+use crate::symbols::SourceLines;
 use crate::units::Addr;
 use crate::units::BuildId;
 use crate::units::FileOffset;
@@ -32,7 +32,7 @@ pub struct Lines<'a> {
 /// Which lines of source, and inlined functions, are missing of those that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingLines {
-    /// How many parts of debug information were left out, as [`DwarfLines::n_left_out`].
+    /// How many parts of debug information were left out, as [`SourceLines::n_left_out`].
     pub n_left_out: u64,
     /// The files whose debug information is in part in files that are not there.
     pub incomplete: Vec<PathBuf>,
@@ -54,7 +54,7 @@ impl MissingLines {
         files: &CodeFiles<'_>,
         module: usize,
         code: &ElfCode,
-        dwarf: Option<&DwarfLines<'_>>,
+        dwarf: Option<&SourceLines<'_>>,
     ) {
         let is_incomplete = match dwarf {
             None => code.lacks_debug_info(),
@@ -77,7 +77,7 @@ struct ModuleLines<'a> {
     /// What an earlier run has found.
     known: KnownLines,
     /// The debug information itself, read when something is asked for that is not known.
-    dwarf: OnceLock<Option<DwarfLines<'a>>>,
+    dwarf: OnceLock<Option<SourceLines<'a>>>,
     /// What this run has asked for that was not known.
     asked: Mutex<FxHashSet<Addr>>,
 }

@@ -29,6 +29,7 @@ pub use frame_table::FrameTable;
 pub use sections::ElfFile;
 pub use sections::OwnedBytes;
 pub use sections::Section;
+pub(super) use sections::go_functions;
 
 use function_ends::FunctionEnds;
 
@@ -45,6 +46,8 @@ use super::build_id::build_id_in;
 use super::find::DebugSearch;
 use super::find::FileSet;
 use super::find::FoundDebug;
+use super::go;
+use super::go::Named;
 use super::plt;
 use super::table::Builder;
 use super::table::Ends;
@@ -117,11 +120,12 @@ pub enum Symbols {
     None,
 }
 
+/// What is mapped of a file.
 #[derive(Debug)]
-struct Segment {
-    file: Range<u64>,
-    vaddr: u64,
-    is_executable: bool,
+pub(super) struct Segment {
+    pub(super) file: Range<u64>,
+    pub(super) vaddr: u64,
+    pub(super) is_executable: bool,
 }
 
 impl ElfModule {
@@ -323,6 +327,10 @@ fn parse<E: FileHeader<Endian = Endianness>>(
                 symbols = Symbols::Full;
                 bounds.shift = *shift;
                 mini.add_symbols(&table, &bounds, &mut builder);
+            }
+            if symbols != Symbols::Full && go::add_symbols(&file, &mut builder) == Some(Named::All)
+            {
+                symbols = Symbols::Full;
             }
         }
     }
@@ -555,7 +563,7 @@ impl<'data, E: FileHeader<Endian = Endianness>> File<'data, E> {
         })
     }
 
-    fn segments(&self) -> Vec<Segment> {
+    pub(super) fn segments(&self) -> Vec<Segment> {
         let endian = self.endian;
         let headers = self.header.program_headers(endian, self.bytes).unwrap_or_default();
         let loaded: Vec<Segment> = headers

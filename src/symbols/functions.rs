@@ -13,6 +13,7 @@ use super::ModuleFile;
 use super::Places;
 use super::Symbols;
 use super::demangle;
+use super::elf::go_functions;
 use super::find::FileSet;
 use crate::units::FileOffset;
 
@@ -62,6 +63,12 @@ impl Functions {
         add_functions(&file, &mut all);
         if let Some(debug) = debug {
             add_functions(&read(debug)?, &mut all);
+        } else if file.symbols().next().is_none()
+            && let Some(functions) = go_functions(bytes)
+        {
+            functions.for_each(|it| {
+                all.push((String::from_utf8_lossy(it.name).into_owned(), it.start));
+            });
         }
         let segment = |it: object::Segment<'_, '_>| {
             let (offset, len) = it.file_range();

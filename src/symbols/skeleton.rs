@@ -61,6 +61,10 @@ const NAMING: [&[u8]; 8] = [
 /// Sections by whose content stacks are unwound.
 const UNWINDING: [&[u8]; 2] = [b".eh_frame", b".debug_frame"];
 
+/// Sections by which programs of Go are named that have no symbols: their runtime's table of functions, and
+/// what tells where these are.
+const OF_GO: [&[u8]; 4] = [b".gopclntab", b".data.rel.ro.gopclntab", b".go.module", b".rela"];
+
 /// The most bytes of a section of notes: a build id takes some tens.
 const MOST_NOTES: u64 = 64 << 10;
 
@@ -122,11 +126,21 @@ where
     for segment in segments {
         out.bytes.extend_from_slice(bytes_of(segment));
     }
+    let name_of = |it: &E::SectionHeader| it.name(endian, strings).unwrap_or_default();
+    let has = |names: &[&[u8]]| sections.iter().any(|it| names.contains(&name_of(it)));
+    let has_symbols = sections.iter().any(|it| it.sh_type(endian) == elf::SHT_SYMTAB);
+    let of_go: &[&[u8]] = match has(&[b".noptrdata"]) && !has_symbols {
+        true if has(&OF_GO[..2]) => &OF_GO,
+        // Linkers that are not Go's leave the table there.
+        true => &[b".data.rel.ro"],
+        false => &[],
+    };
     let mut left = most_bytes;
     let mut kept = Vec::with_capacity(sections.len());
     for (section, idx) in sections.iter().zip(0..) {
-        let name = section.name(endian, strings).unwrap_or_default();
-        let is_kept = idx == names.0 || is_kept::<E>(section, endian, name, tables);
+        let name = name_of(section);
+        let is_of_go = of_go.contains(&name) && section.sh_type(endian) != elf::SHT_NOBITS;
+        let is_kept = idx == names.0 || is_of_go || is_kept::<E>(section, endian, name, tables);
         let range = section.file_range(endian).filter(|_| is_kept);
         let Some((start, len)) = range else {
             kept.push(None);

@@ -44,7 +44,9 @@ use rustc_hash::FxHashMap;
 use crate::symbols::ElfCode;
 use crate::symbols::ElfFile;
 use crate::symbols::LineTable;
+use crate::symbols::NativeLine;
 use crate::symbols::Part;
+use crate::symbols::SourceFrame;
 use crate::units::Addr;
 
 use effort::Effort;
@@ -56,27 +58,6 @@ use unit::Unit;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-
-/// A place in the source of a file's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NativeLine<'a> {
-    /// The file's path, as the compiler noted it.
-    pub file: &'a str,
-    /// The number of the line, from 1; 0 for code that comes from none.
-    pub line: u32,
-    /// The number of the column, from 1; 0 if unknown.
-    pub column: u32,
-}
-
-/// A function that an address is in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SourceFrame<'l> {
-    /// The name of a function that was inlined, as the linker would know it; `None` if the compiler
-    /// noted none, and for the function that has the code, which the symbol table names.
-    pub function: Option<&'l str>,
-    /// Where it is: what runs, or the call of the frame before.
-    pub line: Option<NativeLine<'l>>,
-}
 
 /// The debug information of a file, indexed.
 pub struct DwarfLines<'a> {

@@ -12,7 +12,6 @@ use object::elf;
 use object::read::elf::FileHeader;
 use object::read::elf::SectionHeader as _;
 
-use crate::symbols::DwarfLines;
 use crate::symbols::Error;
 use crate::symbols::FileStatus;
 use crate::symbols::Files;
@@ -20,6 +19,7 @@ use crate::symbols::Inode;
 use crate::symbols::Machine;
 use crate::symbols::ModuleFile;
 use crate::symbols::Places;
+use crate::symbols::SourceLines;
 use crate::symbols::find::DebugSearch;
 use crate::symbols::find::FileSet;
 use crate::symbols::find::FoundDebug;
@@ -304,10 +304,9 @@ impl ElfCode {
         Some((self.build_id?, stamps))
     }
 
-    /// The debug information; `None` where there is none that can be read.
-    pub fn lines(&self) -> Option<DwarfLines<'_>> {
-        let lines = DwarfLines::new(self);
-        (!lines.is_empty()).then_some(lines)
+    /// What is known of its lines; `None` where nothing is.
+    pub fn lines(&self) -> Option<SourceLines<'_>> {
+        SourceLines::of(self)
     }
 }
 

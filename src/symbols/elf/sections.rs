@@ -18,6 +18,7 @@ use object::read::elf::SectionHeader as _;
 
 use crate::symbols::Error;
 use crate::symbols::FileBytes;
+use crate::symbols::go;
 use crate::units::Addr;
 
 use super::Class;
@@ -154,6 +155,17 @@ impl ElfFile {
             Compression::Unknown => return None,
         };
         read_exactly(reader, len)
+    }
+}
+
+/// The functions of Go in the ELF file `bytes`, by the table that its programs have of these.
+pub(in crate::symbols) fn go_functions(bytes: &[u8]) -> Option<go::Functions<'_>> {
+    fn of<E: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<go::Functions<'_>> {
+        go::Functions::of(&File::<E>::parse(bytes).ok()?)
+    }
+    match class(bytes).ok()? {
+        Class::Elf32 => of::<elf::FileHeader32<Endianness>>(bytes),
+        Class::Elf64 => of::<elf::FileHeader64<Endianness>>(bytes),
     }
 }
 
