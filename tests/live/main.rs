@@ -29,6 +29,7 @@ mod habits;
 mod images;
 #[cfg(test)]
 mod jitted;
+#[cfg(test)]
 mod lines;
 #[cfg(test)]
 mod list;
