@@ -22,6 +22,7 @@ use crate::render::annotate::Context;
 use crate::render::annotate::Missing;
 use crate::render::annotate::Share;
 use crate::render::annotate::Style;
+use crate::replay::Asked;
 use crate::replay::CodeFiles;
 use crate::replay::Codes;
 use crate::replay::Index;
@@ -172,7 +173,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
     let keep = Keep { thread: false, cpu: !filter.cpus.is_empty(), stack: false, address: true };
     let files = CodeFiles::new(&names);
-    let resolved = resolve(&recording, &index, &file, &files, None, keep, 0).map_err(cannot)?;
+    let resolved =
+        resolve(&recording, &index, &file, &files, None, keep, Asked::default()).map_err(cannot)?;
     let programs = Programs::new(&recording, &index);
     let found = functions(&resolved, &index.timeline, &programs, &filter)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;

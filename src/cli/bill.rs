@@ -15,6 +15,7 @@ use crate::render::bill::Style;
 use crate::render::bill::json;
 use crate::render::bill::write;
 use crate::replay;
+use crate::replay::Asked;
 use crate::replay::CodeFiles;
 use crate::replay::Index;
 use crate::replay::Names;
@@ -101,7 +102,7 @@ impl Args {
         let programs = Programs::new(recording, index);
         let keep = Keep { stack: true, address: true, ..request.keep() };
         let files = CodeFiles::new(names);
-        let resolved = resolve(recording, index, input, &files, None, keep, usize::MAX)
+        let resolved = resolve(recording, index, input, &files, None, keep, Asked::default())
             .map_err(|error| cannot_read(&error))?;
         let detail = Detail { callees: self.callees, lines: self.lines };
         let bill = bill(&resolved, &programs, &request.filter, detail)

@@ -12,6 +12,7 @@ use crate::host::kernel;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::render::escape::escape;
+use crate::replay::Asked;
 use crate::replay::CodeFiles;
 use crate::replay::Index;
 use crate::replay::Names;
@@ -137,7 +138,7 @@ pub(super) fn of_files(
     let names = Names::new(&index, &machine);
     let keep = Keep { thread: false, cpu: false, stack: true, address: true };
     let resolved =
-        resolve(recording, &index, file, &CodeFiles::new(&names), None, keep, usize::MAX);
+        resolve(recording, &index, file, &CodeFiles::new(&names), None, keep, Asked::default());
     let resolved = resolved.map_err(cannot)?;
     let hit: BTreeSet<_> = resolved
         .locations

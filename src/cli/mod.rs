@@ -27,6 +27,7 @@ mod record;
 mod record_counts;
 mod report;
 mod report_habits;
+mod report_samples;
 mod sample_options;
 mod script;
 mod sources;

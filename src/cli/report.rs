@@ -8,6 +8,7 @@ use crate::host::cpus;
 use crate::profile::Accumulate;
 use crate::profile::Callchains;
 use crate::profile::Column;
+use crate::profile::Facts;
 use crate::profile::Filter;
 use crate::profile::FrameKey;
 use crate::profile::GraphRequest;
@@ -20,6 +21,7 @@ use crate::profile::Order;
 use crate::profile::Paths;
 use crate::profile::Percentage;
 use crate::profile::Plan;
+use crate::profile::PrivilegeKey;
 use crate::profile::Request;
 use crate::profile::Shape;
 use crate::profile::Sort;
@@ -28,12 +30,16 @@ use crate::render;
 use crate::render::report;
 use crate::render::report::Comments;
 use crate::render::report::Style;
+use crate::render::script::TraceNotes;
+use crate::replay::Asked;
 use crate::replay::CodeFiles;
+use crate::replay::Detail;
 use crate::replay::Index;
 use crate::replay::Inlined;
 use crate::replay::Lines;
 use crate::replay::Nameless;
 use crate::replay::Names;
+use crate::replay::Notes;
 use crate::replay::Programs;
 use crate::replay::Wanted;
 use crate::replay::resolve;
@@ -52,6 +58,7 @@ use super::message::Failure;
 use super::naming;
 use super::record_counts;
 use super::report_habits;
+use super::report_samples;
 use super::script::stdout;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
@@ -149,6 +156,10 @@ pub(super) struct Args {
     #[arg(long)]
     show_total_period: bool,
 
+    /// Show which shares the kernel and user code have.
+    #[arg(long)]
+    show_cpu_utilization: bool,
+
     #[command(flatten)]
     bill: bill::Args,
 
@@ -197,6 +208,9 @@ pub(super) struct Args {
     symbols_from: SymbolOptions,
 
     #[command(flatten)]
+    samples: report_samples::Args,
+
+    #[command(flatten)]
     habits: report_habits::Args,
 
     /// Taken for the habit of it: who owns the file does not matter.
@@ -233,7 +247,7 @@ enum Error {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
     args.habits.check()?;
-    let request = args.request()?;
+    let mut request = args.request()?;
     args.bill.check(args.field_separator.as_deref())?;
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
@@ -261,6 +275,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let samples = args.samples.settle(&mut request, &recording, &index)?;
     let programs =
         (request.needs_programs() || args.bpf_dso).then(|| Programs::new(&recording, &index));
     if let Some(programs) = programs.as_ref().filter(|_| args.bpf_dso) {
@@ -273,8 +288,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let needs_lines = keep.stack && inlined == Inlined::Shown || request.needs_lines();
     let lines = needs_lines.then(|| Lines::new(&code_files, inlined));
     // Which end of a long chain is kept depends on the report, so it is cut there.
-    let resolved =
-        resolve(&recording, &index, &file, &code_files, lines.as_ref(), keep, usize::MAX);
+    let notes = samples.details.contains(&Detail::Noted).then(|| TraceNotes::new(&recording));
+    let asked = Asked {
+        details: &samples.details,
+        counted: samples.counted,
+        times: &samples.times,
+        notes: notes.as_ref().map(|it| it as &dyn Notes),
+    };
+    let resolved = resolve(&recording, &index, &file, &code_files, lines.as_ref(), keep, asked);
     let mut resolved = resolved.map_err(cannot)?;
     if args.stats {
         let counts = record_counts::count(&recording, &file);
@@ -284,6 +305,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .map(|()| ExitCode::SUCCESS)
             .map_err(cannot_write);
     }
+    args.samples.ignore_callees(&mut resolved);
     if args.hide_unresolved {
         resolved.hide_unresolved();
     }
@@ -294,10 +316,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Failure::because("cannot show call graphs", &error)
             .hint("record with `-g` for call chains, or report without")
     })?;
-    if let Some(programs) = &programs {
-        let paths = if args.inlining.has_paths() { Paths::Full } else { Paths::Names };
-        plan.labels = Labels::new(&plan.columns, &plan.meta_keys, paths, &resolved, programs);
-    }
+    let paths = if args.inlining.has_paths() { Paths::Full } else { Paths::Names };
+    let (keys, of_programs) = (&plan.meta_keys, programs.as_ref());
+    plan.labels = Labels::new(&plan.columns, keys, paths, &resolved, of_programs);
+    plan.facts = Facts::new(&plan.order, &resolved, &samples.surroundings(&index));
     let histograms = histograms(&resolved, &plan)
         .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
     report::write(&mut out, &resolved, &plan, &histograms, &args.style())
@@ -334,8 +356,13 @@ impl Args {
             Some((_, Some(keys))) => Some(Sort::DefaultAnd(columns(keys)?)),
             Some((keys, None)) => Some(Sort::By(columns(keys)?)),
         };
-        let flags =
-            [(self.show_nr_samples, Column::Samples), (self.show_total_period, Column::Period)];
+        let sort = sort.map(|it| it.with_instructions(self.sort.as_deref().unwrap_or_default()));
+        let flags = [
+            (self.show_cpu_utilization, Column::Privilege(PrivilegeKey::Kernel)),
+            (self.show_cpu_utilization, Column::Privilege(PrivilegeKey::User)),
+            (self.show_nr_samples, Column::Samples),
+            (self.show_total_period, Column::Period),
+        ];
         let mut extra: Vec<_> =
             flags.into_iter().filter_map(|(asked, it)| asked.then_some(it)).collect();
         let fields = match self.fields.as_deref().map(|it| (it, it.strip_prefix('+'))) {
@@ -378,6 +405,7 @@ impl Args {
                 (false, false) => Grouping::AsRecorded,
             },
             group_sort_idx: self.group_sort_idx,
+            hides_others: false,
         })
     }
 
@@ -390,6 +418,7 @@ impl Args {
                 (false, false) => Comments::All,
             },
             separator: self.field_separator.clone(),
+            time_slices: self.samples.time_slices(),
         }
     }
 

@@ -46,8 +46,6 @@ pub(super) struct Args {
     percent_type: Option<String>,
     #[arg(long, hide = true, value_name = "N")]
     samples: Option<u64>,
-    #[arg(short, long, hide = true)]
-    branch_stack: bool,
     #[arg(long, hide = true)]
     branch_history: bool,
     #[arg(long, hide = true)]
@@ -64,7 +62,6 @@ impl Args {
     /// Refuses what there is not: screens, and what hardware notes of branches and memory.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let of_hardware = [
-            (self.branch_stack, "--branch-stack"),
             (self.branch_history, "--branch-history"),
             (self.mem_mode, "--mem-mode"),
             (self.total_cycles, "--total-cycles"),
@@ -110,7 +107,7 @@ mod tests {
             cli.args.check().map_err(|it| it.to_string())
         };
         assert_eq!(check(&["--skip-empty", "-m", "--samples", "3", "-M", "intel"]), Ok(()));
-        for words in [["--tui"], ["--gtk"], ["-b"], ["--mem-mode"], ["--itrace=i"]] {
+        for words in [["--tui"], ["--gtk"], ["--mem-mode"], ["--itrace=i"]] {
             assert!(check(&words).unwrap_err().contains("leave it out"), "{words:?}");
         }
         assert!(Cli::try_parse_from(["report", "--stdio", "--tui"]).is_err());

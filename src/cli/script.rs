@@ -366,7 +366,7 @@ fn options(
 }
 
 /// When the first and the last sample were.
-fn bounds(recording: &Recording, index: &Index) -> Option<(Nanos, Nanos)> {
+pub(super) fn bounds(recording: &Recording, index: &Index) -> Option<(Nanos, Nanos)> {
     if let Some(Feature::SampleTime(times)) = recording.feature(FeatureId::SAMPLE_TIME) {
         return Some((times.first, times.last));
     }

@@ -2,7 +2,7 @@
 //!
 //! Source: `tools/perf/util/time-utils.c`.
 
-use crate::render::script::TimeRange;
+use crate::replay::TimeRange;
 use crate::units::Nanos;
 
 /// A text that is no span of time.

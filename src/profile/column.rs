@@ -1,5 +1,7 @@
 //! The columns of a histogram: what separates its rows, in which order, and what is shown.
 
+use crate::replay::Detail;
+
 use super::Error;
 
 /// Something that a row is told apart by, ordered by, or that is shown of it.
@@ -25,6 +27,12 @@ pub enum Column {
     Tid,
     /// The CPU.
     Cpu,
+    /// The share of the period that was sampled at a privilege.
+    Privilege(PrivilegeKey),
+    /// Something of the samples.
+    Sample(SampleKey),
+    /// Something of the place.
+    Place(PlaceKey),
     /// Something of the BPF program.
     Bpf(BpfKey),
     /// Where it is in the source.
@@ -38,6 +46,173 @@ pub enum SourceKey {
     Line,
     /// The file; empty if unknown.
     File,
+}
+
+/// At which privilege samples of a column were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PrivilegeKey {
+    /// The kernel.
+    Kernel,
+    /// User code.
+    User,
+    /// The kernel of a guest.
+    GuestKernel,
+    /// User code of a guest.
+    GuestUser,
+}
+
+/// What a column says of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SampleKey {
+    /// The span of time in which they were taken.
+    Time,
+    /// What each access cost.
+    LocalWeight,
+    /// What all their accesses cost.
+    Weight,
+    /// What each instruction cost.
+    LocalInstructionLatency,
+    /// What all their instructions cost.
+    InstructionLatency,
+    /// What each spent in a stage of the pipeline.
+    LocalStageCycles,
+    /// What all spent in a stage of the pipeline.
+    StageCycles,
+    /// What each waited to retire.
+    LocalRetireLatency,
+    /// What all waited to retire.
+    RetireLatency,
+    /// The flags of the transaction.
+    Transaction,
+    /// The size of the page of code.
+    CodePageSize,
+    /// The path of the cgroup.
+    Cgroup,
+    /// The socket of the CPU.
+    Socket,
+    /// The first function of the call chain that is one of those asked for.
+    Parent,
+    /// Vector operations, which no x86 machine tells of.
+    Simd,
+    /// What the tracepoint noted.
+    Noted,
+    /// The command name, with `<N>` for each number in it.
+    CommWithoutDigits,
+    /// The module that a branch came from.
+    DsoFrom,
+    /// The module that a branch went to.
+    DsoTo,
+    /// The symbol that a branch came from.
+    SymbolFrom,
+    /// The symbol that a branch went to.
+    SymbolTo,
+    /// The address that a branch came from.
+    AddrFrom,
+    /// The address that a branch went to.
+    AddrTo,
+    /// Whether a branch was mispredicted.
+    Mispredict,
+    /// Whether a branch was in a transaction.
+    InTransaction,
+    /// Whether a branch aborted a transaction.
+    Abort,
+    /// The cycles since the branch before.
+    Cycles,
+}
+
+impl SampleKey {
+    /// Whether rows with greater values come first.
+    pub(super) fn is_descending(self) -> bool {
+        match self {
+            Self::LocalWeight
+            | Self::Weight
+            | Self::LocalInstructionLatency
+            | Self::InstructionLatency
+            | Self::LocalStageCycles
+            | Self::StageCycles
+            | Self::LocalRetireLatency
+            | Self::RetireLatency
+            | Self::Parent
+            | Self::DsoFrom
+            | Self::DsoTo
+            | Self::Mispredict
+            | Self::InTransaction
+            | Self::Abort
+            | Self::Cycles => true,
+            Self::Time
+            | Self::Transaction
+            | Self::CodePageSize
+            | Self::Cgroup
+            | Self::Socket
+            | Self::Simd
+            | Self::Noted
+            | Self::CommWithoutDigits
+            | Self::SymbolFrom
+            | Self::SymbolTo
+            | Self::AddrFrom
+            | Self::AddrTo => false,
+        }
+    }
+
+    /// Whether it says something of branches, and nothing of samples.
+    pub fn is_of_branches(self) -> bool {
+        matches!(
+            self,
+            Self::DsoFrom
+                | Self::DsoTo
+                | Self::SymbolFrom
+                | Self::SymbolTo
+                | Self::AddrFrom
+                | Self::AddrTo
+                | Self::Mispredict
+                | Self::InTransaction
+                | Self::Abort
+                | Self::Cycles
+        )
+    }
+
+    /// What replay has to look at for it, in times rounded to `quantum` nanoseconds.
+    pub fn detail(self, quantum: u64) -> Option<Detail> {
+        match self {
+            Self::Time => Some(Detail::Time(quantum)),
+            Self::LocalWeight | Self::Weight => Some(Detail::Weight),
+            Self::LocalInstructionLatency | Self::InstructionLatency => {
+                Some(Detail::InstructionLatency)
+            }
+            Self::LocalStageCycles
+            | Self::StageCycles
+            | Self::LocalRetireLatency
+            | Self::RetireLatency => Some(Detail::RetireLatency),
+            Self::Transaction => Some(Detail::Transaction),
+            Self::CodePageSize => Some(Detail::CodePageSize),
+            Self::Cgroup => Some(Detail::Cgroup),
+            Self::Noted => Some(Detail::Noted),
+            Self::Mispredict | Self::InTransaction | Self::Abort | Self::Cycles => {
+                Some(Detail::Branch)
+            }
+            Self::Socket
+            | Self::Parent
+            | Self::Simd
+            | Self::CommWithoutDigits
+            | Self::DsoFrom
+            | Self::DsoTo
+            | Self::SymbolFrom
+            | Self::SymbolTo
+            | Self::AddrFrom
+            | Self::AddrTo => None,
+        }
+    }
+}
+
+/// What a column says of a place, whoever was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlaceKey {
+    /// The address in the process.
+    Addr,
+    /// The length of the symbol, in bytes.
+    SymbolSize,
+    /// Instructions a cycle of the symbol, which nothing but traces of branches tell.
+    Instructions,
 }
 
 /// What a column says of the BPF program that a row is in.
@@ -63,20 +238,54 @@ pub enum BpfKey {
 
 /// The names by which columns are asked for; any beginning of a name stands for the first that
 /// has it, in any case, as in perf.
-const NAMES: [(&str, Column); 19] = [
+const NAMES: [(&str, Column); 53] = [
     ("pid", Column::Pid),
     ("comm", Column::Comm),
+    ("comm_nodigit", Column::Sample(SampleKey::CommWithoutDigits)),
     ("dso", Column::Dso),
     ("symbol", Column::Symbol),
+    ("parent", Column::Sample(SampleKey::Parent)),
     ("cpu", Column::Cpu),
+    ("socket", Column::Sample(SampleKey::Socket)),
+    ("srcline", Column::Source(SourceKey::Line)),
+    ("srcfile", Column::Source(SourceKey::File)),
+    ("local_weight", Column::Sample(SampleKey::LocalWeight)),
+    ("weight", Column::Sample(SampleKey::Weight)),
+    ("transaction", Column::Sample(SampleKey::Transaction)),
+    ("trace", Column::Sample(SampleKey::Noted)),
+    ("symbol_size", Column::Place(PlaceKey::SymbolSize)),
+    ("cgroup", Column::Sample(SampleKey::Cgroup)),
+    ("ipc_null", Column::Place(PlaceKey::Instructions)),
+    ("time", Column::Sample(SampleKey::Time)),
+    ("code_page_size", Column::Sample(SampleKey::CodePageSize)),
+    ("local_ins_lat", Column::Sample(SampleKey::LocalInstructionLatency)),
+    ("ins_lat", Column::Sample(SampleKey::InstructionLatency)),
+    ("local_p_stage_cyc", Column::Sample(SampleKey::LocalStageCycles)),
+    ("p_stage_cyc", Column::Sample(SampleKey::StageCycles)),
+    ("addr", Column::Place(PlaceKey::Addr)),
+    ("local_retire_lat", Column::Sample(SampleKey::LocalRetireLatency)),
+    ("retire_lat", Column::Sample(SampleKey::RetireLatency)),
+    ("simd", Column::Sample(SampleKey::Simd)),
     ("tid", Column::Tid),
     ("overhead", Column::Overhead),
+    ("overhead_sys", Column::Privilege(PrivilegeKey::Kernel)),
+    ("overhead_us", Column::Privilege(PrivilegeKey::User)),
+    ("overhead_guest_sys", Column::Privilege(PrivilegeKey::GuestKernel)),
+    ("overhead_guest_us", Column::Privilege(PrivilegeKey::GuestUser)),
     ("overhead_children", Column::Children),
     ("children", Column::Children),
     ("sample", Column::Samples),
     ("period", Column::Period),
-    ("srcline", Column::Source(SourceKey::Line)),
-    ("srcfile", Column::Source(SourceKey::File)),
+    ("dso_from", Column::Sample(SampleKey::DsoFrom)),
+    ("dso_to", Column::Sample(SampleKey::DsoTo)),
+    ("symbol_from", Column::Sample(SampleKey::SymbolFrom)),
+    ("symbol_to", Column::Sample(SampleKey::SymbolTo)),
+    ("mispredict", Column::Sample(SampleKey::Mispredict)),
+    ("abort", Column::Sample(SampleKey::Abort)),
+    ("in_tx", Column::Sample(SampleKey::InTransaction)),
+    ("cycles", Column::Sample(SampleKey::Cycles)),
+    ("addr_from", Column::Sample(SampleKey::AddrFrom)),
+    ("addr_to", Column::Sample(SampleKey::AddrTo)),
     ("bpf_prog", Column::Bpf(BpfKey::Prog)),
     ("bpf_id", Column::Bpf(BpfKey::Id)),
     ("bpf_tag", Column::Bpf(BpfKey::Tag)),
@@ -136,8 +345,12 @@ impl Column {
     /// Whether rows differ in it, rather than being weighed by it.
     pub fn is_key(self) -> bool {
         match self {
-            Self::Children | Self::Overhead | Self::Samples | Self::Period => false,
-            Self::Comm
+            Self::Children | Self::Overhead | Self::Samples | Self::Period | Self::Privilege(_) => {
+                false
+            }
+            Self::Sample(_)
+            | Self::Place(_)
+            | Self::Comm
             | Self::Dso
             | Self::Symbol
             | Self::Pid

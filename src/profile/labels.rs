@@ -14,6 +14,7 @@ use crate::units::Addr;
 
 use super::Column;
 use super::column::BpfKey;
+use super::column::PlaceKey;
 use super::column::SourceKey;
 
 /// The values of the columns about BPF programs and lines of source, by location.
@@ -64,12 +65,12 @@ impl Labels {
         meta_keys: &[String],
         paths: Paths,
         resolved: &Resolved,
-        programs: &Programs<'_>,
+        programs: Option<&Programs<'_>>,
     ) -> Self {
         let scope = Scope { meta_keys, paths, resolved, programs };
         let columns: Vec<Values> = columns
             .iter()
-            .filter(|it| matches!(it, Column::Bpf(_) | Column::Source(_)))
+            .filter(|it| matches!(it, Column::Bpf(_) | Column::Source(_) | Column::Place(_)))
             .map(|it| scope.values(*it))
             .collect();
         let mut ids = FxHashMap::default();
@@ -163,7 +164,7 @@ struct Scope<'a> {
     meta_keys: &'a [String],
     paths: Paths,
     resolved: &'a Resolved,
-    programs: &'a Programs<'a>,
+    programs: Option<&'a Programs<'a>>,
 }
 
 impl Scope<'_> {
@@ -177,10 +178,11 @@ impl Scope<'_> {
                     let text = self.source(key, location, role);
                     return Some(((text.clone(), 0, Vec::new()), text));
                 }
+                Column::Place(key) => return Some(self.of_place(key, location)),
                 _ => return None,
             };
             let Owner::Ksymbol(ksymbol) = location.owner? else { return None };
-            let idx = self.programs.of_ksymbol(ksymbol)?.program;
+            let idx = self.programs?.of_ksymbol(ksymbol)?.program;
             if key == BpfKey::Line {
                 return self.line(idx, location.ip, role);
             }
@@ -199,6 +201,29 @@ impl Scope<'_> {
             texts: texts.values().map(|it| (*it).to_owned()).collect(),
             sampled: sampled.iter().map(place).collect(),
             callers: callers.iter().map(place).collect(),
+        }
+    }
+
+    /// What `key` says of a location.
+    fn of_place(&self, key: PlaceKey, location: &Location) -> (Rank, String) {
+        match key {
+            // By the sign of the difference: addresses of the kernel come first.
+            PlaceKey::Addr => {
+                let Addr(ip) = location.ip;
+                let text = if ip == 0 { "0".to_owned() } else { format!("{ip:#x}") };
+                ((String::new(), ip ^ 1 << 63, Vec::new()), text)
+            }
+            // Told apart by the symbol.
+            PlaceKey::Instructions => (Rank::default(), String::new()),
+            PlaceKey::SymbolSize => {
+                let symbol =
+                    location.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
+                let Some(symbol) = symbol else {
+                    return ((String::new(), 0, Vec::new()), "unknown".to_owned());
+                };
+                let size = symbol.end.0.wrapping_sub(symbol.start.0);
+                ((String::new(), size, vec![1]), size.to_string())
+            }
         }
     }
 
@@ -223,8 +248,8 @@ impl Scope<'_> {
             return Some((self.paths.shown(path).to_owned(), line.line));
         }
         let Owner::Ksymbol(ksymbol) = location.owner? else { return None };
-        let idx = self.programs.of_ksymbol(ksymbol)?.program;
-        let line = self.programs.line(idx, running(location.ip, role))?;
+        let idx = self.programs?.of_ksymbol(ksymbol)?.program;
+        let line = self.programs?.line(idx, running(location.ip, role))?;
         let path = String::from_utf8_lossy(line.file);
         Some((self.paths.shown(&path).to_owned(), line.line))
     }
@@ -249,11 +274,12 @@ impl Scope<'_> {
 
     /// What the column `key` says of a program.
     fn value(&self, key: BpfKey, idx: ProgramIdx) -> Option<(Rank, String)> {
-        let program = self.programs.program(idx);
+        let programs = self.programs?;
+        let program = programs.program(idx);
         let text = match key {
             BpfKey::Prog => {
                 // The text may be another program's too, the program is not.
-                let label = self.programs.label(program);
+                let label = programs.label(program);
                 return Some(((label.clone(), u64::from(idx.0), Vec::new()), label));
             }
             BpfKey::Id => {
@@ -274,7 +300,7 @@ impl Scope<'_> {
 
     /// The line of the source that a location in a program is on: `FILE:LINE`.
     fn line(&self, idx: ProgramIdx, ip: Addr, role: Role) -> Option<(Rank, String)> {
-        let line = self.programs.line(idx, running(ip, role))?;
+        let line = self.programs?.line(idx, running(ip, role))?;
         let base = line.file.rsplit(|it| *it == b'/').next().unwrap_or_default();
         let base = String::from_utf8_lossy(base).into_owned();
         let text = format!("{base}:{}", line.line);
@@ -335,8 +361,13 @@ mod tests {
         };
         tape().check(|programs, _| {
             let mut plan = Plan::new(&request, Callchains::Recorded).unwrap();
-            plan.labels =
-                Labels::new(&plan.columns, &meta_keys, Paths::Names, &samples.resolved, programs);
+            plan.labels = Labels::new(
+                &plan.columns,
+                &meta_keys,
+                Paths::Names,
+                &samples.resolved,
+                Some(programs),
+            );
             let histograms = histograms(&samples.resolved, &plan).unwrap();
             let cells = |row: &crate::profile::Row| -> Vec<String> {
                 let cell = |it: &Column| plan.labels.value(*it, row.location, row.role);

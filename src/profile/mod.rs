@@ -12,6 +12,7 @@ mod annotated;
 mod bill;
 mod chain;
 mod column;
+mod facts;
 mod filter;
 mod functions;
 mod labels;
@@ -39,7 +40,14 @@ pub use bill::Weight;
 pub use bill::bill;
 pub use column::BpfKey;
 pub use column::Column;
+pub use column::PlaceKey;
+pub use column::PrivilegeKey;
+pub use column::SampleKey;
 pub use column::SourceKey;
+pub use facts::Facts;
+pub use facts::Parents;
+pub use facts::Surroundings;
+pub use facts::Value;
 pub use filter::Filter;
 pub use functions::FunctionSamples;
 pub use functions::Place;
@@ -163,6 +171,11 @@ pub struct Row {
     pub children_period: u64,
     /// The number of its own samples.
     pub n_samples: u64,
+    /// The sums of the periods that were sampled at each privilege, in the order of
+    /// [`PrivilegeKey`]; empty where no column shows them.
+    pub privileges: Box<[u64]>,
+    /// The group that made it.
+    pub group: u32,
     /// The command name.
     pub comm: CommId,
     /// The last command name of the thread.
@@ -178,7 +191,7 @@ pub struct Row {
     /// The symbol, where it is sure.
     pub symbol: Option<SymbolId>,
     /// The address that stands for the symbol where there is none: in the module for what was
-    /// sampled, in the process for a caller, as perf has it.
+    /// sampled, in the process for a caller or a branch, as perf has it.
     pub addr: Addr,
     /// The privilege level that perf shows.
     pub level: Level,
@@ -203,6 +216,9 @@ pub struct MemberWeight {
     pub children_period: u64,
     /// The number of its own samples.
     pub n_samples: u64,
+    /// The sums of the periods that were sampled at each privilege, in the order of
+    /// [`PrivilegeKey`]; 0 where no column shows them.
+    pub privileges: [u64; 4],
 }
 
 impl Row {
@@ -270,6 +286,13 @@ impl Scope<'_> {
         Ok(groups)
     }
 
+    /// Whether the filter shows the samples of the group with this index.
+    fn shows(&self, idx: u32) -> bool {
+        let Self { resolved, plan, sieve, .. } = self;
+        resolved.groups.get(idx as usize).is_some_and(|it| sieve.shows(it))
+            && !(plan.hides_others && plan.facts.is_other(idx))
+    }
+
     /// Hides those of `rows` whose symbols do not have the part in them that is asked for, if one is.
     fn hide_by_symbol(&self, rows: &mut [Row]) -> bool {
         let Self { resolved, plan, .. } = self;
@@ -305,6 +328,8 @@ impl Scope<'_> {
         }
         let totals = sums;
         let members = members(others, &weights, &mut rows);
+        let of_events: Vec<_> = events.iter().map(groups_of).collect();
+        rows::add_privileges(self, &mut rows, &counted, &of_events, &mut bases);
         let is_wanted = |row: &Row| row.is_shown && row.is_heavy(self.plan, &totals);
         let wanted: Vec<_> = rows.iter().map(is_wanted).collect();
         let (order, trees) = rayon::join(

@@ -9,9 +9,11 @@ use rayon::prelude::*;
 
 use super::Accumulate;
 use super::Column;
+use super::Facts;
 use super::Labels;
 use super::MemberWeight;
 use super::Order;
+use super::PlaceKey;
 use super::Plan;
 use super::Role;
 use super::Row;
@@ -38,6 +40,8 @@ struct Keys<'a> {
     location: LocationId,
     role: Role,
     members: &'a [MemberWeight],
+    privileges: &'a [u64],
+    group: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,12 +62,7 @@ pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<
     let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
     let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
     let by_depth_in = by_depth.then_some(plan.chain_order);
-    let rank = Rank {
-        order: &order,
-        by_depth: by_depth_in,
-        labels: &plan.labels,
-        sort_idx: plan.group_sort_idx,
-    };
+    let rank = Rank { plan, order: &order, by_depth: by_depth_in, sort_idx: plan.group_sort_idx };
     let compare = |a: u32, b: u32| rank.compare(&keys[a as usize], &keys[b as usize]);
     if by_depth {
         inserted(&input, compare)
@@ -100,7 +99,7 @@ fn by_what_tells_apart(plan: &Plan, keys: &[Keys<'_>], counted: &Counted) -> Vec
 /// where symbols are compared by module, and addresses without a symbol are not, and where names of
 /// what was inlined are compared with addresses.
 fn is_order(plan: &Plan, keys: &[Keys<'_>]) -> bool {
-    if !plan.order.contains(&Column::Symbol) {
+    if !plan.is_by_symbol() {
         return true;
     }
     if keys.iter().any(|it| it.symbol.is_some_and(|it| it.is_inlined)) {
@@ -145,6 +144,8 @@ fn keys<'a>(resolved: &Resolved, rows: &'a [Row], counted: &Counted) -> Vec<Keys
         location: row.location,
         role: row.role,
         members: &row.members,
+        privileges: &row.privileges,
+        group: row.group,
     };
     rows.par_iter().zip(&counted.rows).map(key).collect()
 }
@@ -171,11 +172,18 @@ fn by_keys(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
     let compare = |column: &Column| match column {
         Column::Comm => a.comm.cmp(&b.comm),
         Column::Dso => a.dso.cmp(&b.dso),
-        Column::Symbol => by_place(plan, a, b),
+        Column::Symbol | Column::Place(PlaceKey::Instructions) => by_place(plan, a, b),
         Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
         Column::Cpu => a.cpu.cmp(&b.cpu),
-        Column::Bpf(_) | Column::Source(_) => by_label(&plan.labels, *column, a, b),
-        Column::Children | Column::Overhead | Column::Samples | Column::Period => Ordering::Equal,
+        Column::Bpf(_) | Column::Source(_) | Column::Place(_) => {
+            by_label(&plan.labels, *column, a, b)
+        }
+        Column::Sample(_) => by_fact(&plan.facts, *column, a, b),
+        Column::Children
+        | Column::Overhead
+        | Column::Samples
+        | Column::Period
+        | Column::Privilege(_) => Ordering::Equal,
     };
     a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(plan.order.iter().map(compare)))
 }
@@ -184,6 +192,11 @@ fn by_keys(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
 fn by_label(labels: &Labels, column: Column, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
     let rank = |it: &Keys<'_>| labels.rank(column, it.location, it.role);
     rank(a).cmp(&rank(b))
+}
+
+/// By what a column says of the samples.
+fn by_fact(facts: &Facts, column: Column, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
+    facts.rank(column, a.group).cmp(&facts.rank(column, b.group))
 }
 
 /// By position in the module, and by module where nothing else looks at that; what has no symbol
@@ -209,10 +222,10 @@ fn by_place(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
 
 /// The order in which rows are shown.
 struct Rank<'a> {
+    plan: &'a Plan,
     order: &'a [Column],
     /// Whether callers stand above what they call where both weigh the same.
     by_depth: Option<Order>,
-    labels: &'a Labels,
     /// The event of a group by whose weight rows are sorted first.
     sort_idx: Option<usize>,
 }
@@ -231,9 +244,17 @@ impl Rank<'_> {
             Column::Comm => a.comm.cmp(&b.comm),
             Column::Dso => a.dso.cmp(&b.dso),
             Column::Symbol => name(a).cmp(&name(b)),
+            Column::Place(PlaceKey::Instructions) => by_place(self.plan, a, b),
             Column::Pid | Column::Tid => a.thread.0.cmp(&b.thread.0),
             Column::Cpu => a.cpu.cmp(&b.cpu),
-            Column::Bpf(_) | Column::Source(_) => by_label(self.labels, *column, a, b),
+            Column::Bpf(_) | Column::Source(_) | Column::Place(_) => {
+                by_label(&self.plan.labels, *column, a, b)
+            }
+            Column::Sample(_) => by_fact(&self.plan.facts, *column, a, b),
+            Column::Privilege(key) => {
+                let sum = |it: &Keys<'_>| it.privileges.get(*key as usize).copied().unwrap_or(0);
+                sum(b).cmp(&sum(a))
+            }
         };
         a.is_shown.cmp(&b.is_shown).then_with(|| first_difference(self.order.iter().map(compare)))
     }

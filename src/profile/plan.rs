@@ -2,10 +2,14 @@
 
 use super::Column;
 use super::Error;
+use super::Facts;
 use super::Filter;
 use super::Labels;
 use super::Paths;
+use super::PlaceKey;
+use super::SampleKey;
 use super::column::push_all;
+use crate::replay::Detail;
 use crate::replay::resolved::EventIdx;
 use crate::replay::resolved::Keep;
 use crate::replay::resolved::Resolved;
@@ -40,6 +44,8 @@ pub struct Request {
     pub grouping: Grouping,
     /// The event of a group by which its rows are sorted first, by its place there.
     pub group_sort_idx: Option<usize>,
+    /// Whether samples are shown only that a parent led to, where rows differ in it.
+    pub hides_others: bool,
 }
 
 impl Default for Request {
@@ -57,6 +63,7 @@ impl Default for Request {
             max_stack: MAX_STACK,
             grouping: Grouping::default(),
             group_sort_idx: None,
+            hides_others: false,
         }
     }
 }
@@ -195,6 +202,19 @@ pub enum GraphValue {
     Count,
 }
 
+impl Sort {
+    /// The same with the column that perf adds where `text`, which it was read from, has the word
+    /// `symbol`.
+    #[must_use]
+    pub fn with_instructions(mut self, text: &str) -> Self {
+        let (Self::By(keys) | Self::DefaultAnd(keys)) = &mut self;
+        if text.contains("symbol") {
+            push_all(keys, &[Column::Place(PlaceKey::Instructions)]);
+        }
+        self
+    }
+}
+
 impl Request {
     /// Whether a column is about lines of source.
     pub fn needs_lines(&self) -> bool {
@@ -210,8 +230,31 @@ impl Request {
         self.columns().any(|it| matches!(it, Column::Bpf(_) | Column::Source(_)))
     }
 
+    /// Has rows differ in `column`, too.
+    pub fn add_key(&mut self, column: Column) {
+        match &mut self.sort {
+            Some(Sort::By(keys) | Sort::DefaultAnd(keys)) => push_all(keys, &[column]),
+            None if self.fields.is_none() => self.sort = Some(Sort::DefaultAnd(vec![column])),
+            None => self.sort = Some(Sort::By(vec![column])),
+        }
+    }
+
+    /// What replay has to look at of each sample, in times rounded to `quantum` nanoseconds.
+    pub fn details(&self, quantum: u64) -> Vec<Detail> {
+        let mut details = Vec::new();
+        for column in self.columns() {
+            if let Column::Sample(key) = column
+                && let Some(detail) = key.detail(quantum)
+                && !details.contains(&detail)
+            {
+                details.push(detail);
+            }
+        }
+        details
+    }
+
     /// The columns that are named.
-    fn columns(&self) -> impl Iterator<Item = Column> {
+    pub fn columns(&self) -> impl Iterator<Item = Column> {
         let sorted = match &self.sort {
             Some(Sort::By(list) | Sort::DefaultAnd(list)) => list.as_slice(),
             None => &[],
@@ -226,10 +269,15 @@ impl Request {
         let has = |column| self.columns().any(|it| it == column);
         Keep {
             thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
-            cpu: has(Column::Cpu) || !cpus.is_empty(),
-            stack: self.accumulate == Accumulate::Callers || self.graph != GraphRequest::No,
+            cpu: has(Column::Cpu) || has(Column::Sample(SampleKey::Socket)) || !cpus.is_empty(),
+            stack: self.accumulate == Accumulate::Callers
+                || self.graph != GraphRequest::No
+                || has(Column::Sample(SampleKey::Parent)),
             // A symbol is asked for by its address in the process, too.
-            address: self.needs_lines() || self.needs_programs() || !symbols.is_empty(),
+            address: self.needs_lines()
+                || self.needs_programs()
+                || has(Column::Place(PlaceKey::Addr))
+                || !symbols.is_empty(),
         }
     }
 }
@@ -267,8 +315,12 @@ pub struct Plan {
     pub max_stack: usize,
     /// The keys of metadata that columns show.
     pub meta_keys: Vec<String>,
+    /// Whether samples are shown only that a parent led to.
+    pub hides_others: bool,
     /// What the columns about BPF programs say; to be filled in where there are any.
     pub labels: Labels,
+    /// What the columns about samples say; to be filled in where there are any.
+    pub facts: Facts,
 }
 
 /// The call graphs of a [`Plan`].
@@ -312,6 +364,7 @@ impl Plan {
         let (columns, order) = columns(request, accumulate);
         Ok(Self {
             elided: elided(&columns, &filter),
+            hides_others: request.hides_others,
             symbol_leads: request.fields.is_none()
                 && matches!(&request.sort, Some(Sort::By(it)) if it.first() == Some(&Column::Symbol)),
             overhead_is_self: request.fields.is_none() && accumulate == Accumulate::Callers,
@@ -335,6 +388,7 @@ impl Plan {
             group_sort_idx: request.group_sort_idx,
             meta_keys: request.meta_keys.clone(),
             labels: Labels::default(),
+            facts: Facts::default(),
         })
     }
 
@@ -356,6 +410,12 @@ impl Plan {
                 all.into_iter().filter(|it| !is_led(it)).map(table).collect()
             }
         }
+    }
+
+    /// Whether rows differ in the symbol.
+    pub(super) fn is_by_symbol(&self) -> bool {
+        let by_symbol = [Column::Symbol, Column::Place(PlaceKey::Instructions)];
+        by_symbol.iter().any(|it| self.order.contains(it))
     }
 
     /// Whether `column` stands in the report's rows.
@@ -391,24 +451,23 @@ fn columns(request: &Request, accumulate: Accumulate) -> (Vec<Column>, Vec<Colum
         (None, None) => Column::DEFAULT.to_vec(),
         (None, Some(_)) => Vec::new(),
     };
-    let is_share = |it: &Column| matches!(it, Column::Overhead | Column::Children);
+    // perf looks for the word `overhead` in the keys: shares that are asked for replace all of its own.
+    let is_share =
+        |it: &Column| matches!(it, Column::Overhead | Column::Children | Column::Privilege(_));
+    let asks_for_shares = keys.iter().any(is_share);
+    let children = (accumulate == Accumulate::Callers).then_some(Column::Children);
+    let shares: Vec<_> = children.into_iter().chain([Column::Overhead]).collect();
     let mut order = Vec::new();
-    if fields.is_none() {
-        if accumulate == Accumulate::Callers && !keys.contains(&Column::Children) {
-            order.push(Column::Children);
-        }
-        // perf looks for the word `overhead`, which `overhead_children` holds too.
-        if !keys.iter().any(is_share) {
-            order.push(Column::Overhead);
-        }
+    if fields.is_none() && !asks_for_shares {
+        push_all(&mut order, &shares);
     }
     push_all(&mut order, &keys);
 
     let mut shown = if let Some(fields) = fields {
         fields.clone()
     } else {
-        let children = (accumulate == Accumulate::Callers).then_some(Column::Children);
-        let mut shown: Vec<_> = children.into_iter().chain([Column::Overhead]).collect();
+        let is_kept = |it: &Column| !asks_for_shares || keys.contains(it);
+        let mut shown: Vec<_> = shares.into_iter().filter(is_kept).collect();
         push_all(&mut shown, extra);
         shown
     };
@@ -433,6 +492,7 @@ fn elided(columns: &[Column], filter: &Filter) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::PrivilegeKey;
     use Column::{Children, Comm, Dso, Overhead, Period, Samples, Symbol};
 
     #[track_caller]
@@ -466,6 +526,15 @@ mod tests {
         check(&request, &[Comm, Overhead], &[Comm, Overhead]);
         let request = Request { sort: Some(Sort::By(vec![Dso])), ..request };
         check(&request, &[Comm, Overhead, Dso], &[Dso, Comm, Overhead]);
+    }
+
+    #[test]
+    fn shares_that_are_asked_for_take_the_place_of_the_others() {
+        let by =
+            |keys: &[Column]| Request { sort: Some(Sort::By(keys.to_vec())), ..Request::default() };
+        check(&by(&[Dso, Overhead]), &[Overhead, Dso], &[Dso, Overhead]);
+        let kernel = Column::Privilege(PrivilegeKey::Kernel);
+        check(&by(&[Dso, kernel]), &[Dso, kernel], &[Dso, kernel]);
     }
 
     #[test]

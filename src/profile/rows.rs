@@ -103,6 +103,7 @@ impl Counted {
                 period: weight.period,
                 children_period: weight.graph_period(plan.accumulate),
                 n_samples: weight.n_samples,
+                privileges: [0; 4],
             };
         }
         weights
@@ -200,7 +201,7 @@ impl Part {
     }
 
     fn add(&mut self, scope: &Scope<'_>, group_idx: u32, base: u32) {
-        let Scope { resolved, plan, sieve, sites, chains } = scope;
+        let Scope { resolved, plan, sites, chains, .. } = scope;
         let group = &resolved.groups[group_idx as usize];
         let chain = chains.of(resolved, group);
         let len = u32::try_from(chain.len()).unwrap_or(u32::MAX);
@@ -224,7 +225,7 @@ impl Part {
         // perf compares a caller with the rows of the sample as if the filter showed it, and so
         // counts recursions in what is not shown each time. Their rows are never seen, but have
         // their weight in the order of the others.
-        let counts_once = sieve.shows(group);
+        let counts_once = scope.shows(group_idx);
         for frame in 0..len {
             let Some(location) = chain.get(frame as usize) else { break };
             let site = sites.caller(location);
@@ -256,6 +257,8 @@ struct Base {
     comm: Option<CommId>,
     tid: Option<Tid>,
     cpu: Option<u32>,
+    /// What columns about samples say.
+    facts: u32,
     is_shown: bool,
 }
 
@@ -263,7 +266,7 @@ impl Bases {
     /// For each of `groups` a number that groups share whose rows differ in nothing but the site.
     fn of(&mut self, scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
         let Self(ids) = self;
-        let Scope { resolved, plan, sieve, .. } = scope;
+        let Scope { resolved, plan, .. } = scope;
         let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
         let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
         let base = |&idx: &u32| {
@@ -272,7 +275,8 @@ impl Bases {
                 comm: by_comm.then_some(group.comm),
                 tid: by_thread.then_some(group.tid),
                 cpu: group.cpu.filter(|_| by_cpu),
-                is_shown: sieve.shows(group),
+                facts: plan.facts.combined(idx),
+                is_shown: scope.shows(idx),
             };
             let next = u32::try_from(ids.len()).expect("a base at most for a group");
             *ids.entry(key).or_insert(next)
@@ -283,7 +287,7 @@ impl Bases {
 
 /// The rows with everything that their first sample says of them.
 pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
-    let Scope { resolved, plan, sieve, .. } = scope;
+    let Scope { resolved, plan, .. } = scope;
     let row = |(_, weight): &(RowKey, Weight)| {
         let group = &resolved.groups[weight.first as usize];
         let (id, level) = maker(scope, group, weight);
@@ -296,6 +300,8 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
                 Accumulate::Nothing => weight.period,
             },
             n_samples: weight.n_samples,
+            privileges: Box::default(),
+            group: weight.first,
             comm: group.comm,
             last_comm: group.last_comm,
             pid: group.pid,
@@ -304,18 +310,58 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
             dso: location.dso,
             symbol: location.symbol,
             addr: match role {
+                Role::Sampled if resolved.is_of_branches() => location.ip,
                 Role::Sampled => location.addr,
                 Role::Caller => location.ip,
             },
             level,
             location: id,
             role,
-            is_shown: sieve.shows(group),
+            is_shown: scope.shows(weight.first),
             members: Box::default(),
             tree: None,
         }
     };
     counted.rows.par_iter().map(row).collect()
+}
+
+/// Has each of `rows` know at which privilege its samples were, if a column shows it: `groups` are those
+/// of each event of the table.
+pub(super) fn add_privileges(
+    scope: &Scope<'_>,
+    rows: &mut [Row],
+    counted: &Counted,
+    groups: &[&[u32]],
+    bases: &mut Bases,
+) {
+    let Scope { resolved, plan, sites, .. } = scope;
+    if !plan.columns.iter().any(|it| matches!(it, Column::Privilege(_))) {
+        return;
+    }
+    let ids: FxHashMap<_, _> = counted.rows.iter().map(|(key, _)| *key).zip(0_usize..).collect();
+    for row in &mut *rows {
+        row.privileges = [0; 4].into();
+    }
+    for (event, groups) in groups.iter().enumerate() {
+        for (base, &group) in bases.of(scope, groups).into_iter().zip(*groups) {
+            let group = &resolved.groups[group as usize];
+            let place = match resolved.locations[group.location.0 as usize].level {
+                Level::Kernel => 0,
+                Level::User => 1,
+                Level::GuestKernel => 2,
+                Level::GuestUser => 3,
+                Level::Hypervisor => continue,
+            };
+            let key = RowKey::new(base, sites.sampled(group.location));
+            let Some(row) = ids.get(&key).and_then(|it| rows.get_mut(*it)) else { continue };
+            let sums = match event.checked_sub(1).map(|it| row.members.get_mut(it)) {
+                None => &mut *row.privileges,
+                Some(Some(member)) => &mut member.privileges,
+                Some(None) => continue,
+            };
+            sums[place] = sums[place].wrapping_add(group.period);
+        }
+    }
 }
 
 /// The location that made a row, and the level that perf shows for it.

@@ -56,7 +56,7 @@ enum Place {
 impl Sites {
     pub(super) fn new(resolved: &Resolved, plan: &Plan) -> Self {
         let by_dso = plan.order.contains(&Column::Dso);
-        let by_symbol = plan.order.contains(&Column::Symbol);
+        let by_symbol = plan.is_by_symbol();
         let dso_names = dso_names(resolved);
         let name_ids = ranks(&resolved.symbols, |it| it.name.as_bytes());
         let mut ids = FxHashMap::default();
@@ -80,6 +80,7 @@ impl Sites {
                 }
                 None => {
                     let addr = match role {
+                        Role::Sampled if resolved.is_of_branches() => location.ip,
                         Role::Sampled => location.addr,
                         Role::Caller => location.ip,
                     };

@@ -77,6 +77,7 @@ impl Samples {
             cpu: Some(u32::try_from(tid % 2).unwrap()),
             location: frames[0],
             stack: Some(stack),
+            details: None,
             period,
             n_samples: 1,
             first: Nanos(self.resolved.groups.len() as u64),

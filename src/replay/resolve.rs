@@ -14,18 +14,24 @@ use crate::perfdata::RawRecord;
 use crate::perfdata::ReadAt;
 use crate::perfdata::RecordKind;
 use crate::perfdata::RecordWalk;
+use crate::perfdata::Sample;
 use crate::perfdata::Section;
 use crate::perfdata::U64s;
 use crate::perfdata::UserState;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::perfdata::feature::GroupDesc;
+use crate::perfdata::misc;
 use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::Asked;
 use super::CodeFiles;
+use super::Counted;
 use super::Deferred;
+use super::Detail;
+use super::DetailValue;
 use super::Ends;
 use super::Error;
 use super::Frame;
@@ -35,10 +41,14 @@ use super::Names;
 use super::Readings;
 use super::Recording;
 use super::Resolver;
+use super::TimeRange;
 use super::Unwinding;
+use super::details;
 use super::functions::Frames;
 use super::functions::Functions;
 use super::resolved::CommId;
+use super::resolved::Details;
+use super::resolved::DetailsId;
 use super::resolved::EventGroup;
 use super::resolved::EventIdx;
 use super::resolved::EventInfo;
@@ -52,7 +62,7 @@ use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
 /// Resolves every sample of `recording`, by what `files` hold, and boils them down to what `keep` keeps
-/// apart; call chains are cut to `max_frames`, before what was inlined is added to them, as far as `lines` has it.
+/// apart and `asked` asks for; what was inlined is added to call chains as far as `lines` has it.
 ///
 /// # Errors
 ///
@@ -64,12 +74,12 @@ pub fn resolve(
     files: &CodeFiles<'_>,
     lines: Option<&Lines<'_>>,
     keep: Keep,
-    max_frames: usize,
+    asked: Asked<'_>,
 ) -> Result<Resolved, Error> {
     let next = AtomicUsize::new(0);
     let unwinding = Unwinding::new(recording, files);
     let workers = rayon::broadcast(|_| {
-        let mut worker = Worker::new(recording, index, &unwinding, keep, max_frames);
+        let mut worker = Worker::new(recording, index, &unwinding, files.names(), keep, asked);
         if !keep.stack && !keep.address {
             worker.functions = Some(Functions::new(&index.timeline, files.names()));
         }
@@ -94,6 +104,7 @@ struct Key {
     pid: i32,
     tid: i32,
     cpu: u32,
+    details: u32,
 }
 
 /// What fell on a combination.
@@ -107,7 +118,7 @@ struct Weight {
     cpu: Option<u32>,
 }
 
-/// The number of no stack, no CPU.
+/// The number of no stack, no CPU, no details.
 const NONE: u32 = u32::MAX;
 /// Set in the number of a command name that nothing told: the rest is the thread's id.
 const UNNAMED: u32 = 1 << 31;
@@ -152,7 +163,8 @@ struct Worker<'a> {
     readings: &'a Readings,
     deferred: &'a Deferred,
     keep: Keep,
-    max_frames: usize,
+    asked: Asked<'a>,
+    names: &'a Names<'a>,
     resolver: Resolver<'a>,
     frames: Frames,
     /// Where functions are kept apart, and not their addresses.
@@ -165,6 +177,10 @@ struct Worker<'a> {
     stack_of_chain: Vec<u32>,
     stacks: Lists<u32>,
     groups: Groups,
+    /// What is asked for of samples, each behind the frame that a branch came from.
+    details: Lists<u8>,
+    /// By event, the samples whose branches were counted.
+    n_branching: Vec<u64>,
     n_bad_chains: u64,
     scratch: Scratch,
 }
@@ -184,15 +200,17 @@ impl<'a> Worker<'a> {
         recording: &'a Recording,
         index: &'a Index,
         unwinding: &'a Unwinding<'a>,
+        names: &'a Names<'a>,
         keep: Keep,
-        max_frames: usize,
+        asked: Asked<'a>,
     ) -> Self {
         Self {
             recording,
             readings: &index.readings,
             deferred: &index.deferred,
             keep,
-            max_frames,
+            asked,
+            names,
             resolver: Resolver::with_unwinding(&index.timeline, unwinding),
             frames: Frames::default(),
             functions: None,
@@ -201,6 +219,8 @@ impl<'a> Worker<'a> {
             stack_of_chain: Vec::new(),
             stacks: Lists::default(),
             groups: Groups::default(),
+            details: Lists::default(),
+            n_branching: Vec::new(),
             n_bad_chains: 0,
             scratch: Scratch::default(),
         }
@@ -219,10 +239,17 @@ impl<'a> Worker<'a> {
         let Some(event) = self.recording.event_of_sample(raw.body) else { return };
         let layout = &self.recording.events[event as usize].sample;
         let time = layout.time(raw.body).unwrap_or_default();
+        if !TimeRange::any_holds(self.asked.times, time) {
+            return;
+        }
         let moment = Moment { time, position: raw.at.0 };
         let (pid, tid) = layout.task(raw.body).unwrap_or((Pid(-1), Tid(-1)));
         let cpu = layout.cpu(raw.body);
         let task = self.resolver.task(pid, tid, moment);
+        if self.asked.counted == Counted::Branches {
+            self.branches(raw, event, moment, &task);
+            return;
+        }
         let ip = layout.ip(raw.body).unwrap_or_default().0;
         let mode = layout.cpumode(raw.body, raw.header.cpumode());
         let at: Ip = (task.process.version, mode, ip);
@@ -249,16 +276,14 @@ impl<'a> Worker<'a> {
                 NONE
             }
         };
-        let kept = if self.keep.thread { (pid, tid) } else { (Pid(0), Tid(0)) };
-        let mut key = Key {
-            event,
-            comm: task.comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0),
-            frame,
-            stack,
-            pid: kept.0.0,
-            tid: kept.1.0,
-            cpu: if self.keep.cpu { cpu.unwrap_or(NONE) } else { NONE },
+        let details = if self.asked.details.is_empty() {
+            NONE
+        } else {
+            let sample = layout.decode(raw.body, raw.at).unwrap_or_default();
+            self.details(event, &sample, &task, moment, None)
         };
+        let mut key = self.key(event, frame, (pid, tid), cpu, &task);
+        (key.stack, key.details) = (stack, details);
         let mut weight = Weight {
             period: layout.period(raw.body),
             n_samples: 1,
@@ -281,6 +306,97 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+    }
+
+    /// The combination that a sample falls on, but for its call chain and details.
+    fn key(
+        &self,
+        event: u32,
+        frame: u32,
+        (pid, tid): (Pid, Tid),
+        cpu: Option<u32>,
+        task: &TaskAt,
+    ) -> Key {
+        let kept = if self.keep.thread { (pid, tid) } else { (Pid(0), Tid(0)) };
+        Key {
+            event,
+            comm: task.comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0),
+            frame,
+            stack: NONE,
+            pid: kept.0.0,
+            tid: kept.1.0,
+            cpu: if self.keep.cpu { cpu.unwrap_or(NONE) } else { NONE },
+            details: NONE,
+        }
+    }
+
+    /// Counts the branches that a sample holds.
+    fn branches(&mut self, raw: &RawRecord<'_>, event: u32, moment: Moment, task: &TaskAt) {
+        let layout = &self.recording.events[event as usize].sample;
+        let (pid, tid) = layout.task(raw.body).unwrap_or((Pid(-1), Tid(-1)));
+        let cpu = layout.cpu(raw.body);
+        let sample = layout.decode(raw.body, raw.at).unwrap_or_default();
+        let Some(branches) = sample.branches else { return };
+        let n_events = self.recording.events.len();
+        self.n_branching.resize(n_events, 0);
+        self.n_branching[event as usize] += 1;
+        let mut words = branches.entries.iter();
+        while let (Some(from), Some(to), Some(flags)) = (words.next(), words.next(), words.next()) {
+            let from = self.anywhere(task, from, moment);
+            let to = self.anywhere(task, to, moment);
+            let mut key = self.key(event, to, (pid, tid), cpu, task);
+            key.details = self.details(event, &sample, task, moment, Some((from, flags)));
+            let weight = Weight { period: 1, n_samples: 1, first: moment, task: (pid, tid), cpu };
+            self.groups.add(key, &weight);
+        }
+    }
+
+    /// The frame of an address that may be of the kernel or of user code.
+    fn anywhere(&mut self, task: &TaskAt, ip: u64, moment: Moment) -> u32 {
+        let modes = [misc::USER, misc::KERNEL];
+        let frame = |mode: &u16| self.resolver.frame(task, *mode, ip, moment);
+        let found = modes.iter().map(frame).find(|it| it.owner.is_some());
+        let nowhere = || self.resolver.frame(task, misc::HYPERVISOR, ip, moment);
+        let frame = found.unwrap_or_else(nowhere);
+        self.frames.id(frame)
+    }
+
+    /// The number of what is asked for of a sample, or of one of its branches: where it came from, and
+    /// its flags.
+    fn details(
+        &mut self,
+        event: u32,
+        sample: &Sample<'_>,
+        task: &TaskAt,
+        moment: Moment,
+        branch: Option<(u32, u64)>,
+    ) -> u32 {
+        let mut bytes = branch.map_or(NONE, |(from, _)| from).to_le_bytes().to_vec();
+        let attr = &self.recording.events[event as usize].attr;
+        for detail in self.asked.details {
+            let value = match detail {
+                Detail::Branch => branch.map_or(DetailValue::None, |it| DetailValue::Number(it.1)),
+                Detail::Noted => self.noted(event, sample, task, moment),
+                detail => details::value(*detail, sample, attr),
+            };
+            value.encode(&mut bytes);
+        }
+        self.details.intern(&bytes).0
+    }
+
+    /// What a tracepoint noted.
+    fn noted(&self, event: u32, sample: &Sample<'_>, task: &TaskAt, moment: Moment) -> DetailValue {
+        let Some(notes) = self.asked.notes.filter(|it| it.has(event)) else {
+            return DetailValue::None;
+        };
+        let function = |addr: u64| {
+            let frame = self.resolver.frame(task, misc::KERNEL, addr, moment);
+            let symbol = self.names.name(&frame).symbol?;
+            Some((symbol.shown(), symbol.offset))
+        };
+        let mut text = Vec::new();
+        notes.print(event, sample.raw.unwrap_or_default(), &function, &mut text);
+        DetailValue::Text(text)
     }
 
     #[inline]
@@ -306,7 +422,7 @@ impl<'a> Worker<'a> {
         if is_new {
             scratch.frames.clear();
             let frames = &mut scratch.frames;
-            self.resolver.chain(task, chain, self.max_frames, moment, frames);
+            self.resolver.chain(task, chain, usize::MAX, moment, frames);
             let stack = self.stack_of(&mut scratch);
             self.stack_of_chain.push(stack);
         }
@@ -324,8 +440,8 @@ impl<'a> Worker<'a> {
     ) -> u32 {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.frames.clear();
-        self.resolver.chain(task, chain, self.max_frames, moment, &mut scratch.frames);
-        self.resolver.unwind(task, state, self.max_frames, moment, &mut scratch.frames);
+        self.resolver.chain(task, chain, usize::MAX, moment, &mut scratch.frames);
+        self.resolver.unwind(task, state, usize::MAX, moment, &mut scratch.frames);
         let stack = self.stack_of(&mut scratch);
         self.scratch = scratch;
         stack
@@ -388,6 +504,11 @@ fn merge(
     lines: Option<&Lines<'_>>,
 ) -> Resolved {
     let n_bad_chains = workers.iter().map(|it| it.n_bad_chains).sum();
+    let mut n_branching = Vec::new();
+    for (idx, n) in workers.iter().flat_map(|it| it.n_branching.iter().enumerate()) {
+        n_branching.resize(recording.events.len(), 0);
+        n_branching[idx] += n;
+    }
     let mut ends = Ends::default();
     for worker in &workers {
         ends.add(&worker.resolver.ends());
@@ -395,9 +516,10 @@ fn merge(
     // The numbers of the one that has most become everyone's.
     workers.sort_by_key(|it| Reverse(it.groups.items.len()));
     let mut workers = workers.into_iter();
-    let (mut frames, mut stacks, mut groups) = match workers.next() {
-        Some(Worker { frames, stacks, groups, .. }) => (frames, stacks, groups),
-        None => (Frames::default(), Lists::default(), Groups::default()),
+    let first = workers.next();
+    let (mut frames, mut stacks, mut groups, mut details) = match first {
+        Some(Worker { frames, stacks, groups, details, .. }) => (frames, stacks, groups, details),
+        None => (Frames::default(), Lists::default(), Groups::default(), Lists::default()),
     };
     let mut ids = Vec::new();
     for worker in workers {
@@ -410,7 +532,20 @@ fn merge(
             ids.extend(worker.stacks.get(narrow(id)).iter().map(|&id| to_merged[id as usize]));
             merged_stacks.push(stacks.intern(&ids).0);
         }
+        let mut merged_details = Vec::new();
+        let mut bytes = Vec::new();
+        for id in 0..worker.details.starts.len() {
+            let (from, values) = split_details(worker.details.get(narrow(id)));
+            let from = to_merged.get(from as usize).copied().unwrap_or(NONE);
+            bytes.clear();
+            bytes.extend_from_slice(&from.to_le_bytes());
+            bytes.extend_from_slice(values);
+            merged_details.push(details.intern(&bytes).0);
+        }
         for (mut key, weight) in worker.groups.items {
+            if key.details != NONE {
+                key.details = merged_details[key.details as usize];
+            }
             key.frame = to_merged[key.frame as usize];
             if key.stack != NONE {
                 key.stack = merged_stacks[key.stack as usize];
@@ -421,7 +556,13 @@ fn merge(
     let mut groups = groups.items;
     // What several counters share a sample of came at the same moment.
     groups.sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
-    let mut resolved = Resolved { n_bad_chains, ends, ..Resolved::default() };
+    let mut resolved = Resolved { n_branching, n_bad_chains, ends, ..Resolved::default() };
+    let of_id = |id: usize| {
+        let (from, values) = split_details(details.get(narrow(id)));
+        let from = (from != NONE).then_some(LocationId(from));
+        Details { from, values: details::decode(values) }
+    };
+    resolved.details = (0..details.starts.len()).map(of_id).collect();
     let expansions = names.name_all(frames.list(), lines, &mut resolved);
     for id in 0..stacks.starts.len() {
         resolved.stacks.push(stacks.get(narrow(id)).iter().flat_map(|&id| expansions.of(id)));
@@ -449,6 +590,7 @@ fn merge(
             cpu: weight.cpu,
             location: LocationId(key.frame),
             stack: (key.stack != NONE).then_some(StackId(key.stack)),
+            details: (key.details != NONE).then_some(DetailsId(key.details)),
             period: weight.period,
             n_samples: weight.n_samples,
             first: Nanos(weight.first.time.0),
@@ -456,6 +598,11 @@ fn merge(
         .collect();
     resolved.comms = comms.names;
     resolved
+}
+
+/// The frame that a branch came from, and the values, of what [`Worker::details`] made.
+fn split_details(bytes: &[u8]) -> (u32, &[u8]) {
+    bytes.split_first_chunk().map_or((NONE, &[]), |(from, rest)| (u32::from_le_bytes(*from), rest))
 }
 
 /// The groups of two events and more that `recording` tells of; events follow their leader.

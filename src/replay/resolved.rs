@@ -6,6 +6,7 @@ use crate::units::Nanos;
 use crate::units::Pid;
 use crate::units::Tid;
 
+use super::DetailValue;
 use super::Ends;
 use super::timeline::Owner;
 
@@ -54,6 +55,10 @@ pub struct Resolved {
     pub source_files: Vec<String>,
     /// Distinct command names, raw bytes.
     pub comms: Vec<Vec<u8>>,
+    /// What else tells groups apart.
+    pub details: Vec<Details>,
+    /// Where branches are counted, the samples of each event; else empty.
+    pub n_branching: Vec<u64>,
     /// Samples whose call chain does not fit into their record: they count without it.
     pub n_bad_chains: u64,
     /// How the unwinding of samples' stacks ended.
@@ -63,16 +68,49 @@ pub struct Resolved {
 impl Resolved {
     /// Leaves out the samples without a symbol, and the frames without one of the call chains of others.
     pub fn hide_unresolved(&mut self) {
-        let Self { groups, locations, stacks, .. } = self;
+        let Self { groups, locations, stacks, details, .. } = self;
         let is_named = |LocationId(id): &LocationId| {
             locations.get(*id as usize).is_some_and(|it| it.symbol.is_some())
         };
-        groups.retain(|it| is_named(&it.location));
+        let comes_from_named = |it: &Group| {
+            let details = it.details.and_then(|it| details.get(it.0 as usize));
+            details.and_then(|it| it.from).is_none_or(|it| is_named(&it))
+        };
+        groups.retain(|it| is_named(&it.location) && comes_from_named(it));
         let mut named = Stacks::default();
         for id in (0..).map(StackId).take(stacks.len()) {
             named.push(stacks.get(id).iter().copied().filter(is_named));
         }
         *stacks = named;
+    }
+
+    /// Whether its groups are branches, at where they went to.
+    pub fn is_of_branches(&self) -> bool {
+        !self.n_branching.is_empty()
+    }
+
+    /// Has each chain begin at the outermost of its functions whose name `is_first` knows, which is then
+    /// what was sampled.
+    pub fn begin_chains_at(&mut self, is_first: impl Fn(&str) -> bool) {
+        let Self { groups, locations, symbols, stacks, .. } = self;
+        let symbols: Vec<_> = symbols.iter().map(|it| is_first(&it.name)).collect();
+        let is_first = |LocationId(id): &LocationId| {
+            let symbol = locations.get(*id as usize).and_then(|it| it.symbol);
+            symbol.is_some_and(|it| symbols.get(it.0 as usize) == Some(&true))
+        };
+        let mut cut = Stacks::default();
+        let mut first = Vec::with_capacity(stacks.len());
+        for id in (0..).map(StackId).take(stacks.len()) {
+            let chain = stacks.get(id);
+            let start = chain.iter().rposition(is_first);
+            first.push(start.and_then(|it| chain.get(it)).copied());
+            cut.push(chain.iter().copied().skip(start.unwrap_or(0)));
+        }
+        *stacks = cut;
+        for group in groups {
+            let first = group.stack.and_then(|it| first.get(it.0 as usize)).copied().flatten();
+            group.location = first.unwrap_or(group.location);
+        }
     }
 
     /// Whether a location is that of a function that was inlined.
@@ -123,12 +161,27 @@ pub struct Group {
     pub location: LocationId,
     /// The call chain, where the samples carry one and [`Keep::stack`] asks for it.
     pub stack: Option<StackId>,
+    /// What else was asked for.
+    pub details: Option<DetailsId>,
     /// The sum of the periods.
     pub period: u64,
     /// The number of samples.
     pub n_samples: u64,
     /// The time of the first of them.
     pub first: Nanos,
+}
+
+/// An index into [`Resolved::details`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DetailsId(pub u32);
+
+/// What tells groups apart besides their dimensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Where the branch came from, where branches are counted.
+    pub from: Option<LocationId>,
+    /// The values of the [`Detail`](super::Detail)s that were asked for, in their order.
+    pub values: Vec<DetailValue>,
 }
 
 /// Which dimensions keep groups apart besides event, command name and address.

@@ -37,6 +37,7 @@ use bpfperf::render::script::Since;
 use bpfperf::render::script::Source;
 use bpfperf::render::script::script;
 
+use bpfperf::replay::Asked;
 use bpfperf::replay::CodeFiles;
 use bpfperf::replay::Index;
 use bpfperf::replay::Inlined;
@@ -161,9 +162,11 @@ pub(crate) fn read(
     let columns = Column::parse_list(list, &mut meta_keys)?;
     let request = Request { sort: Some(Sort::By(columns)), meta_keys, ..Request::default() };
     let files = CodeFiles::new(&names);
-    let resolved = resolve(&recording, &index, input, &files, None, request.keep(), usize::MAX)?;
+    let resolved =
+        resolve(&recording, &index, input, &files, None, request.keep(), Asked::default())?;
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
-    plan.labels = Labels::new(&plan.columns, &plan.meta_keys, Paths::Full, &resolved, &programs);
+    plan.labels =
+        Labels::new(&plan.columns, &plan.meta_keys, Paths::Full, &resolved, Some(&programs));
     let histograms = histograms(&resolved, &plan).expect("nothing is chosen by CPU");
     report::write(&mut sink(), &resolved, &plan, &histograms, &Style::default())?;
 

@@ -12,6 +12,7 @@ use bpfperf::render::annotate::Function;
 use bpfperf::render::annotate::Missing;
 use bpfperf::render::annotate::SourceText;
 use bpfperf::render::annotate::Style;
+use bpfperf::replay::Asked;
 use bpfperf::replay::CodeFiles;
 use bpfperf::replay::Codes;
 use bpfperf::replay::Index;
@@ -122,7 +123,8 @@ fn annotated(name: &str) -> (Vec<String>, Value) {
     let programs = Programs::new(&recording, &index);
     let keep = Keep { thread: false, cpu: false, stack: false, address: true };
     let resolved =
-        resolve(&recording, &index, input, &CodeFiles::new(&names), None, keep, 0).unwrap();
+        resolve(&recording, &index, input, &CodeFiles::new(&names), None, keep, Asked::default())
+            .unwrap();
     let (texts, json) = annotate(&recording, &index, &names, &programs, &resolved);
     (texts, serde_json::from_slice(&json).unwrap())
 }

@@ -92,3 +92,50 @@ fn shares_are_of_periods_and_samples_stand_in_their_own_column() {
     check("periods", "default", &["-n"]);
     check("periods", "fields", &["-F", "sample,overhead,sym"]);
 }
+
+#[test]
+fn rows_differ_in_what_samples_say_of_themselves() {
+    let flat =
+        |name, keys| check("samples", name, &["--no-children", "-g", "none", "-n", "-s", keys]);
+    flat("time", "time,comm");
+    flat("weight", "weight,local_weight,ins_lat,local_ins_lat");
+    flat("latency", "p_stage_cyc,local_retire_lat");
+    flat("transaction", "transaction,code_page_size");
+    flat("cgroup", "socket,cgroup");
+    flat("parent", "parent,comm_nodigit,simd");
+    flat("place", "comm,symbol,addr");
+    flat("size", "comm,symbol_size");
+    flat("shares", "comm,overhead_sys,overhead_us");
+}
+
+#[test]
+fn samples_of_some_time_count_alone() {
+    check("samples", "slice", &["--time", "10,10.2", "--no-children"]);
+    check(
+        "samples",
+        "tenths",
+        &["--time", "10%-50%", "--no-children", "--time-quantum", "10ms", "-F", "time,sample"],
+    );
+    check(
+        "samples",
+        "nanos",
+        &["--ns", "--no-children", "--time-quantum", "1us", "-F", "time,sample,sym"],
+    );
+}
+
+#[test]
+fn samples_show_by_which_parent_they_came() {
+    check("samples", "parents", &["-p", "^sys_"]);
+    check("samples", "parents-alone", &["-p", "^sys_", "-x", "-s", "sym,comm"]);
+    check("samples", "callees", &["--ignore-callees", "sys_read", "--no-children"]);
+    check("samples", "utilization", &["--show-cpu-utilization", "-g", "none"]);
+}
+
+#[test]
+fn branches_are_counted_where_there_are_some() {
+    check("branches", "default", &[]);
+    check("branches", "samples", &["--no-branch-stack", "-n"]);
+    check("branches", "keys", &["-s", "dso_from,dso_to,cycles", "-n"]);
+    check("branches", "to", &["-s", "addr_to,comm", "-b"]);
+    check("branches", "sym", &["-s", "sym"]);
+}

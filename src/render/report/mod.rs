@@ -1,5 +1,6 @@
 //! A report as text, as `perf report --stdio` lays it out.
 
+mod facts;
 mod graph;
 mod table;
 #[cfg(test)]
@@ -40,6 +41,8 @@ pub struct Style {
     pub comments: Comments,
     /// What stands between columns instead of padding; a `.` stands for it inside names.
     pub separator: Option<String>,
+    /// The spans of time that the samples are of, as they are told of.
+    pub time_slices: Option<String>,
 }
 
 /// The lines of a report that begin with `#`.
@@ -91,7 +94,8 @@ pub fn write(
                 };
                 (n_samples + more_samples, period.wrapping_add(more))
             });
-            let (n_samples, unit) = scaled(n_samples);
+            let n_branching = resolved.n_branching.get(histogram.event.0 as usize);
+            let (n_samples, unit) = scaled(n_branching.copied().unwrap_or(n_samples));
             let name = event_name(resolved, histogram);
             // perf has the plural wherever an event leads a group, in whatever table it stands.
             let is_forced = plan.grouping != Grouping::AsRecorded
@@ -103,7 +107,9 @@ pub fn write(
                     .iter()
                     .any(|it| it.events.first() == Some(&histogram.event));
             let plural = if leads { "s" } else { "" };
-            writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'")?;
+            let times = style.time_slices.as_deref().map(|it| format!(" (time slices: {it})"));
+            let times = times.unwrap_or_default();
+            writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'{times}")?;
             writeln!(out, "# Event count (approx.): {period}")?;
             writeln!(out, "#")?;
             table.headings(out)?;

@@ -6,13 +6,17 @@ use std::io;
 
 use super::INLINED;
 use super::Style;
+use super::facts;
 use crate::profile::Accumulate;
 use crate::profile::BpfKey;
 use crate::profile::Column;
+use crate::profile::Facts;
 use crate::profile::Histogram;
 use crate::profile::Labels;
 use crate::profile::MemberWeight;
+use crate::profile::PlaceKey;
 use crate::profile::Plan;
+use crate::profile::PrivilegeKey;
 use crate::profile::Row;
 use crate::profile::SourceKey;
 use crate::render::escape::escape;
@@ -34,6 +38,7 @@ pub(super) struct Table<'a> {
     columns: Vec<Shown>,
     separator: Option<&'a str>,
     labels: &'a Labels,
+    facts: &'a Facts,
     /// The events of the table that have samples.
     events: Vec<Event>,
     children: Children,
@@ -80,7 +85,7 @@ impl<'a> Table<'a> {
         let shown = |column: Column| {
             let heading = heading(column, plan);
             let len = match column {
-                Column::Children | Column::Overhead => 8 * events.len(),
+                Column::Children | Column::Overhead | Column::Privilege(_) => 8 * events.len(),
                 Column::Samples | Column::Period => 12 * events.len(),
                 Column::Comm => lens.comm,
                 Column::Pid | Column::Tid => lens.comm + 8,
@@ -91,6 +96,9 @@ impl<'a> Table<'a> {
                 Column::Dso => lens.dso.max(if lens.has_unresolved { ADDR_DIGITS } else { 0 }),
                 Column::Symbol if lens.has_unresolved => lens.symbol.max(ADDR_DIGITS + 6),
                 Column::Symbol => lens.symbol,
+                Column::Place(PlaceKey::Addr) => ADDR_DIGITS + 2,
+                Column::Place(PlaceKey::SymbolSize | PlaceKey::Instructions) => 0,
+                Column::Sample(key) => facts::width(key, plan, &histogram.rows, style),
                 Column::Bpf(_) | Column::Source(_) => {
                     let values = plan.labels.values(column).iter();
                     values.map(|it| escape(it.as_bytes()).chars().count()).max().unwrap_or(0)
@@ -109,6 +117,7 @@ impl<'a> Table<'a> {
             columns: columns.collect(),
             separator: style.separator.as_deref(),
             labels: &plan.labels,
+            facts: &plan.facts,
             events,
             children: match plan.accumulate {
                 Accumulate::Callers => Children::Known,
@@ -165,7 +174,7 @@ impl<'a> Table<'a> {
                     let of_leader = row.children_period;
                     self.share(row, of_leader, |it| it.children_period, width, text);
                 }
-                Children::Unknown => push(text, format_args!(" {:>1$}", "N/A", width - 1)),
+                Children::Unknown => push(text, format_args!(" {:>7}", "N/A")),
             },
             Column::Overhead => self.share(row, row.period, |it| it.period, width, text),
             Column::Samples => self.number(row, row.n_samples, |it| it.n_samples, width, text),
@@ -202,6 +211,26 @@ impl<'a> Table<'a> {
                 Some(cpu) => push(text, format_args!("{cpu:03}")),
                 None => text.push_str("-001"),
             },
+            Column::Privilege(key) => {
+                let sum = row.privileges.get(key as usize).copied().unwrap_or(0);
+                self.share(row, sum, |it| it.privileges[key as usize], width, text);
+            }
+            Column::Sample(key) => {
+                let value = self.facts.value(shown.column, row.group);
+                facts::cell(key, value, row.n_samples, width, text);
+            }
+            Column::Place(key) => {
+                let value = self.labels.value(shown.column, row.location, row.role);
+                let value = value.unwrap_or("unknown");
+                match key {
+                    PlaceKey::Addr => push(text, format_args!("{value:<width$}")),
+                    PlaceKey::Instructions => {
+                        let none = if self.resolved.is_of_branches() { "-" } else { "-      -" };
+                        push(text, format_args!("{none:<width$}"));
+                    }
+                    PlaceKey::SymbolSize => push(text, format_args!("{value:>width$}")),
+                }
+            }
             Column::Bpf(_) | Column::Source(_) => {
                 let value = self.labels.value(shown.column, row.location, row.role);
                 text.push_str(&escape(value.unwrap_or(NO_PROGRAM).as_bytes()));
@@ -323,6 +352,14 @@ fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
         Column::Pid => "    Pid:Command",
         Column::Tid => "    Tid:Command",
         Column::Cpu => "CPU",
+        Column::Privilege(PrivilegeKey::Kernel) => "sys",
+        Column::Privilege(PrivilegeKey::User) => "usr",
+        Column::Privilege(PrivilegeKey::GuestKernel) => "guest sys",
+        Column::Privilege(PrivilegeKey::GuestUser) => "guest usr",
+        Column::Sample(key) => facts::heading(key),
+        Column::Place(PlaceKey::Addr) => "Address",
+        Column::Place(PlaceKey::Instructions) => "IPC   [IPC Coverage]",
+        Column::Place(PlaceKey::SymbolSize) => "Symbol size",
         Column::Source(SourceKey::Line) => "Source:Line",
         Column::Source(SourceKey::File) => "Source File",
         Column::Bpf(BpfKey::Prog) => "BPF Program",
@@ -339,13 +376,13 @@ fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
     heading.into()
 }
 
-fn push(text: &mut String, args: std::fmt::Arguments<'_>) {
+pub(super) fn push(text: &mut String, args: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _written = text.write_fmt(args);
 }
 
 /// Adds `name`, cut or padded to `width` bytes, as C's `%-*.*s` does; never half a character.
-fn cut(text: &mut String, name: &str, width: usize) {
+pub(super) fn cut(text: &mut String, name: &str, width: usize) {
     let len = (0..=width).rev().find(|&it| name.is_char_boundary(it)).unwrap_or(0);
     let len = if name.len() <= width { name.len() } else { len };
     text.push_str(&name[..len]);

@@ -24,7 +24,7 @@ fn check(samples: &Samples, request: &Request, style: &Style, want: &[&str]) {
 }
 
 fn rows_only() -> Style {
-    Style { comments: Comments::No, separator: None }
+    Style { comments: Comments::No, separator: None, ..Style::default() }
 }
 
 fn flat() -> Request {
@@ -62,7 +62,8 @@ fn a_flat_report_has_comments_headings_and_rows() {
         "",
     ];
     check(&samples, &flat(), &Style::default(), &want);
-    let after_header = Style { comments: Comments::AfterHeader, separator: None };
+    let after_header =
+        Style { comments: Comments::AfterHeader, separator: None, ..Style::default() };
     check(&samples, &flat(), &after_header, &want[2..]);
 }
 
@@ -76,7 +77,7 @@ fn all_columns_have_their_form() {
         extra: vec![Column::Samples, Column::Period],
         ..flat()
     };
-    let style = Style { comments: Comments::AfterHeader, separator: None };
+    let style = Style { comments: Comments::AfterHeader, separator: None, ..Style::default() };
     let want = [
         "#",
         "# Total Lost Samples: 0",
@@ -108,7 +109,8 @@ fn a_command_name_is_cut_to_the_longest_last_name() {
 fn a_separator_stands_between_cells_and_never_in_them() {
     let mut samples = Samples::new();
     samples.add("a,b", 7, &["f(int, int)"], 1);
-    let style = Style { comments: Comments::AfterHeader, separator: Some(",".into()) };
+    let style =
+        Style { comments: Comments::AfterHeader, separator: Some(",".into()), ..Style::default() };
     let want = [
         "#",
         "# Total Lost Samples: 0",
@@ -130,7 +132,7 @@ fn what_a_filter_fixes_is_told_once_instead_of_in_each_row() {
     samples.add("sh", 7, &["f"], 3).add("sh", 7, &["lib:g"], 1);
     let filter = Filter { dsos: vec!["lib".into()], ..Filter::default() };
     let request = Request { filter, percentage: Percentage::Relative, ..flat() };
-    let style = Style { comments: Comments::AfterHeader, separator: None };
+    let style = Style { comments: Comments::AfterHeader, separator: None, ..Style::default() };
     let want = [
         "# dso: lib",
         "#",
@@ -329,7 +331,7 @@ fn a_group_has_a_column_for_each_event_with_samples() {
     samples.resolved.groups[3].event = EventIdx(1);
     let request =
         Request { sort: by(&[Column::Symbol]).sort, extra: vec![Column::Samples], ..flat() };
-    let style = Style { comments: Comments::AfterHeader, separator: None };
+    let style = Style { comments: Comments::AfterHeader, separator: None, ..Style::default() };
     let want = [
         "#",
         "# Total Lost Samples: 0",

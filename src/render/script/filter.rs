@@ -1,5 +1,6 @@
 //! Which samples are printed.
 
+use crate::replay::TimeRange;
 use crate::units::Addr;
 use crate::units::Cpu;
 use crate::units::Nanos;
@@ -29,31 +30,10 @@ pub struct Only {
     pub event: Option<u32>,
 }
 
-/// A span of time, both ends included; 0 is an open end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeRange {
-    /// The first moment.
-    pub start: Nanos,
-    /// The last moment.
-    pub end: Nanos,
-}
-
 impl Only {
-    /// Whether what happened at `time` is wanted. Of spans that follow each other, each ends before
-    /// the next one, but for the last.
-    ///
-    /// Source: `perf_time__ranges_skip_sample()` in `tools/perf/util/time-utils.c`.
+    /// Whether what happened at `time` is wanted.
     pub(super) fn has_time(&self, time: Nanos) -> bool {
-        let is_after = |range: &TimeRange| range.start <= time;
-        match self.times.as_slice() {
-            _ if time == Nanos(0) => true,
-            [] => true,
-            [range] => is_after(range) && (range.end == Nanos(0) || time <= range.end),
-            [ranges @ .., last] => {
-                ranges.iter().any(|it| is_after(it) && time < it.end)
-                    || is_after(last) && time <= last.end
-            }
-        }
+        TimeRange::any_holds(&self.times, time)
     }
 
     /// Whether records of `cpu` are wanted; those of no CPU are.
@@ -100,21 +80,6 @@ fn address(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check_times(ranges: &[(u64, u64)], want: [bool; 6]) {
-        let range = |&(start, end)| TimeRange { start: Nanos(start), end: Nanos(end) };
-        let only = Only { times: ranges.iter().map(range).collect(), ..Only::default() };
-        assert_eq!([0, 5, 10, 15, 20, 25].map(|it| only.has_time(Nanos(it))), want);
-    }
-
-    #[test]
-    fn spans_of_time_have_open_ends_or_follow_each_other() {
-        check_times(&[], [true; 6]);
-        check_times(&[(10, 0)], [true, false, true, true, true, true]);
-        check_times(&[(0, 10)], [true, true, true, false, false, false]);
-        check_times(&[(5, 10), (15, 20)], [true, true, false, true, true, false]);
-    }
 
     #[test]
     fn functions_are_wanted_by_name_start_or_address() {

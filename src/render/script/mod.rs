@@ -56,7 +56,6 @@ pub use clock::Precision;
 pub use clock::Since;
 pub use fields::Fields;
 pub use filter::Only;
-pub use filter::TimeRange;
 pub use selection::Chains;
 pub use selection::FieldError;
 pub use selection::Form;
@@ -64,6 +63,7 @@ pub use selection::Kind;
 pub use selection::Selection;
 pub use selection::Shown;
 pub use selection::UnknownField;
+pub use trace::TraceNotes;
 
 use line::Formatter;
 use place::CodeNames;

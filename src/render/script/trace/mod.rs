@@ -22,6 +22,8 @@ use crate::perfdata::trace_format::EventFormat;
 use crate::perfdata::trace_format::name_and_id;
 use crate::perfdata::tracing_data::TracingData;
 use crate::perfdata::tracing_data::printk_formats;
+use crate::replay::FunctionAt;
+use crate::replay::Notes;
 use crate::replay::Recording;
 use crate::units::FileOffset;
 
@@ -39,6 +41,31 @@ pub(super) struct Traces {
     programs: Vec<Option<Program>>,
     /// Constant strings of the recorded kernel, by address.
     strings: FxHashMap<u64, Vec<u8>>,
+}
+
+/// What tracepoints note, as text.
+#[derive(Debug)]
+pub struct TraceNotes {
+    traces: Traces,
+    is_tracepoint: Vec<bool>,
+}
+
+impl TraceNotes {
+    /// Those of `recording`.
+    pub fn new(recording: &Recording) -> Self {
+        let is_tracepoint = recording.events.iter().map(|it| it.attr.kind == TRACEPOINT).collect();
+        Self { traces: Traces::new(recording), is_tracepoint }
+    }
+}
+
+impl Notes for TraceNotes {
+    fn print(&self, event: u32, raw: &[u8], function: &FunctionAt<'_, '_>, out: &mut Vec<u8>) {
+        self.traces.print(event as usize, raw, function, out);
+    }
+
+    fn has(&self, event: u32) -> bool {
+        self.is_tracepoint.get(event as usize) == Some(&true)
+    }
 }
 
 /// What raw data is printed with besides itself.
