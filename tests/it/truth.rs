@@ -1,11 +1,19 @@
-//! Names of functions at many addresses of small programs, however they were linked, stripped, split,
-//! compressed and moved, against what `nm` says of the whole file.
+//! Names of functions, lines and what was inlined at all addresses of small programs, however they were
+//! linked, stripped, split, compressed and moved, against what `nm` and `addr2line` say of the whole file.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
+use bpfperf::symbols::ElfCode;
 use bpfperf::symbols::ElfModule;
+use bpfperf::symbols::FileStatus;
+use bpfperf::symbols::Files;
+use bpfperf::symbols::ModuleFile;
+use bpfperf::symbols::Opened;
+use bpfperf::symbols::Places;
+use bpfperf::units::Addr;
 use bpfperf::units::FileOffset;
 use object::Object as _;
 use object::ObjectSection as _;
@@ -16,7 +24,12 @@ __attribute__((noinline)) static int twice(int n) { return n * 2 + x; }
 __attribute__((noinline)) int exported(int n) { for (int i = 0; i < n; i++) x += twice(i); return x; }
 __attribute__((noinline, cold)) static void rare(void) { x = 7; }
 __attribute__((weak)) int weak_one(int n) { if (n == 77) rare(); return n + x; }
-int _start(void) { return exported(9) + weak_one(1); }
+static inline __attribute__((always_inline)) int inner(int n) { return n ^ x; }
+static inline __attribute__((always_inline)) int outer(int n) {
+  int sum = inner(n);
+  return sum * inner(n + 1);
+}
+int _start(void) { return exported(9) + weak_one(1) + outer(x); }
 ";
 
 const CPP: &str = "
@@ -89,7 +102,7 @@ fn check(file: &[u8], debug: Option<&[u8]>, functions: &[Function], moved: u64, 
         assert_eq!(module.vaddr(FileOffset(offset + at)).map(|it| it.0), Some(addr), "{what}");
         let holds = |it: &&Function| (it.start..it.start + it.len).contains(&(addr - moved));
         let want = functions.iter().find(holds);
-        let found = module.find(bpfperf::units::Addr(addr)).and_then(|it| module.symbol(it));
+        let found = module.find(Addr(addr)).and_then(|it| module.symbol(it));
         match (want, found) {
             (None, None) => {}
             (Some(want), Some(found)) => {
@@ -106,10 +119,8 @@ fn check(file: &[u8], debug: Option<&[u8]>, functions: &[Function], moved: u64, 
     assert_eq!(n_named == 0, functions.is_empty(), "{what}");
 }
 
-#[test]
-fn all_code_has_the_names_that_nm_has_however_the_file_was_treated() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path();
+/// Programs of all kinds in `dir`, by name.
+fn build(dir: &Path) -> [&'static str; 7] {
     fs::write(dir.join("c.c"), C).unwrap();
     fs::write(dir.join("cpp.cc"), CPP).unwrap();
     fs::write(dir.join("rust.rs"), RUST).unwrap();
@@ -127,8 +138,15 @@ fn all_code_has_the_names_that_nm_has_however_the_file_was_treated() {
     let link = ["-Clink-arg=-nostartfiles", "-Clink-arg=-nostdlib", "-Clink-arg=-static-pie"];
     let rustc = ["--edition=2024", "-O", "-g", "-Cpanic=abort", "-Crelocation-model=pic"];
     run(dir, "rustc", &[&rustc[..], &link, &["rust.rs", "-o", "rust"]].concat());
+    ["c-pie", "c-static", "c-shared", "c-far", "c-large", "cpp", "rust"]
+}
+
+#[test]
+fn all_code_has_the_names_that_nm_has_however_the_file_was_treated() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
     let read = |name: &str| fs::read(dir.join(name)).unwrap();
-    for name in ["c-pie", "c-static", "c-shared", "c-far", "c-large", "cpp", "rust"] {
+    for name in build(dir) {
         let whole = functions(dir, name, &[]);
         assert!(2 <= whole.len(), "{name}");
         check(&read(name), None, &whole, 0, name);
@@ -149,6 +167,120 @@ fn all_code_has_the_names_that_nm_has_however_the_file_was_treated() {
             let debug = (from == "bare").then(|| read("debug"));
             let what = format!("{from} of {name}, moved");
             check(&read("moved"), debug.as_deref(), &whole, moved, &what);
+        }
+    }
+}
+
+/// The files of a disk, of which nothing but their paths is known.
+#[derive(Clone)]
+struct Disk;
+
+impl Files for Disk {
+    type Bytes = Vec<u8>;
+
+    fn open(&self, path: &Path) -> io::Result<Opened<Vec<u8>>> {
+        Ok(Opened { bytes: fs::read(path)?, status: FileStatus::default() })
+    }
+}
+
+/// What is known of an address: of each function, the innermost first, its name and its line.
+type Known = Vec<(String, String)>;
+
+/// All addresses of the code of `name`, with what `addr2line` knows of those that are in one of its functions.
+fn truth(dir: &Path, name: &str) -> Vec<(u64, Known)> {
+    let addresses: Vec<u64> =
+        functions(dir, name, &[]).iter().flat_map(|it| it.start..it.start + it.len).collect();
+    let asked: Vec<String> = addresses.iter().map(|it| format!("{it:#x}")).collect();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let out = run(dir, "addr2line", &[&["-a", "-i", "-f", "-e", name], &asked[..]].concat());
+    let mut all: Vec<(u64, Known)> = Vec::new();
+    let mut lines = out.lines();
+    while let Some(line) = lines.next() {
+        if let Some(addr) = line.strip_prefix("0x") {
+            all.push((u64::from_str_radix(addr, 16).unwrap(), Vec::new()));
+        } else {
+            let place = lines.next().unwrap();
+            let place = place.split_once(" (discriminator").map_or(place, |it| it.0);
+            all.last_mut().unwrap().1.push((line.to_owned(), place.to_owned()));
+        }
+    }
+    assert_eq!(all.iter().map(|it| it.0).collect::<Vec<_>>(), addresses, "{name}");
+    all
+}
+
+/// Checks that all that is in `want` is known of `name`, whose code lies `moved` bytes further on.
+#[track_caller]
+fn check_lines(dir: &Path, name: &str, want: &[(u64, Known)], moved: u64, what: &str) {
+    let file = ModuleFile::at(&dir.join(name));
+    let code = ElfCode::load(&Disk, &file, &Places::default()).unwrap();
+    let module = ElfModule::load(&Disk, &file, &Places::default()).unwrap();
+    let lines = code.lines().unwrap_or_else(|| panic!("{what}: no lines"));
+    for (addr, want) in want {
+        let addr = Addr(addr + moved);
+        let symbol = module.find(addr).and_then(|it| module.symbol(it)).unwrap();
+        let mut found = Vec::new();
+        lines.frames(addr, &mut found);
+        let found: Known = found
+            .iter()
+            .map(|frame| {
+                let place = frame.line.filter(|it| it.line != 0);
+                let place =
+                    place.map_or("??:?".to_owned(), |it| format!("{}:{}", it.file, it.line));
+                (frame.function.unwrap_or(symbol.name).to_owned(), place)
+            })
+            .collect();
+        let what = format!("{what}, {addr:x?}: {found:?}, not {want:?}");
+        assert_eq!(found.len(), want.len(), "{what}");
+        let is_last = |idx: usize| idx + 1 == want.len();
+        for (idx, (found, want)) in found.iter().zip(want).enumerate() {
+            let is_unknown = want.1.ends_with(":0") || want.1.ends_with(":?");
+            assert!(found.1 == want.1 || is_unknown && found.1 == "??:?", "{what}");
+            // Whoever has no name for the linker has that of the code around it there, and the code itself
+            // one without what it is in.
+            let is_name = found.0 == want.0 || want.0 == symbol.name;
+            assert!(is_name || is_last(idx), "{what}");
+        }
+    }
+}
+
+#[test]
+fn all_code_has_the_lines_and_what_was_inlined_that_addr2line_has_however_the_file_was_treated() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in build(dir) {
+        let want = truth(dir, name);
+        if name != "cpp" {
+            assert!(want.iter().any(|it| 1 < it.1.len()), "{name} has nothing inlined");
+        }
+        check_lines(dir, name, &want, 0, name);
+        for format in ["zlib", "zlib-gnu", "zstd"] {
+            let how = format!("--compress-debug-sections={format}");
+            run(dir, "objcopy", &[&how, name, "packed"]);
+            check_lines(dir, "packed", &want, 0, &format!("{name}, {format}"));
+            run(dir, "objcopy", &[&how, "--only-keep-debug", name, "debug"]);
+            run(dir, "strip", &[name, "-o", "bare"]);
+            run(dir, "objcopy", &["--change-addresses", "0x3000000", "bare", "moved"]);
+            for bare in ["bare", "moved"] {
+                run(dir, "objcopy", &["--add-gnu-debuglink=debug", bare]);
+            }
+            check_lines(dir, "bare", &want, 0, &format!("{name}, split, {format}"));
+            check_lines(
+                dir,
+                "moved",
+                &want,
+                0x300_0000,
+                &format!("{name}, split, moved, {format}"),
+            );
+        }
+    }
+    // What the compiler left in files of its own says the same of the same code.
+    for (name, compiler, more) in [("c", "gcc", "c.c"), ("cpp", "g++", "cpp.cc")] {
+        for version in ["-gdwarf-4", "-gdwarf-5"] {
+            let flags = ["-O2", version, "-nostdlib", "-static", "-fno-exceptions", "-fno-rtti"];
+            run(dir, compiler, &[&flags[..], &[more, "-o", "whole"]].concat());
+            run(dir, compiler, &[&flags[..], &["-gsplit-dwarf", more, "-o", "split"]].concat());
+            let want = truth(dir, "whole");
+            check_lines(dir, "split", &want, 0, &format!("{name}, {version}, split units"));
         }
     }
 }
