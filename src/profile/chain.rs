@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use super::FrameKey;
 use super::Order;
 use super::Plan;
-use super::order::ranks;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
@@ -59,8 +58,7 @@ pub(super) struct Chain<'a> {
 }
 
 impl Chains {
-    pub(super) fn new(resolved: &Resolved, plan: &Plan) -> Self {
-        let name_ids = ranks(&resolved.symbols, |it| it.name.as_bytes());
+    pub(super) fn new(resolved: &Resolved, plan: &Plan, name_ids: &[u32]) -> Self {
         let mut ids = FxHashMap::default();
         let mut places = Vec::new();
         let has_inlined = resolved.symbols.iter().any(|it| it.is_inlined);

@@ -90,6 +90,11 @@ impl Labels {
         Self { columns, sampled, callers }
     }
 
+    /// Whether there are no such columns.
+    pub(super) fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// A number that locations share of which all columns say the same.
     pub(super) fn combined(&self, LocationId(location): LocationId, role: Role) -> u32 {
         let of_role = match role {

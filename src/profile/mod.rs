@@ -250,6 +250,8 @@ struct Scope<'a> {
     sieve: Sieve<'a>,
     sites: Sites,
     chains: Chains,
+    /// The ranks of the symbols' names, the same for the same name.
+    names: Vec<u32>,
 }
 
 /// The histograms of `resolved`, one for each event, in the order of the recording.
@@ -258,13 +260,10 @@ struct Scope<'a> {
 ///
 /// [`Error::NoCpu`] where the filter asks for CPUs, and samples do not carry theirs.
 pub fn histograms(resolved: &Resolved, plan: &Plan) -> Result<Vec<Histogram>, Error> {
-    let scope = Scope {
-        resolved,
-        plan,
-        sieve: plan.filter.sieve(resolved),
-        sites: Sites::new(resolved, plan),
-        chains: Chains::new(resolved, plan),
-    };
+    let names = order::ranks(&resolved.symbols, |it| it.name.as_bytes());
+    let (sites, chains) =
+        rayon::join(|| Sites::new(resolved, plan, &names), || Chains::new(resolved, plan, &names));
+    let scope = Scope { resolved, plan, sieve: plan.filter.sieve(resolved), sites, chains, names };
     let groups = scope.groups()?;
     Ok(plan.tables(resolved).iter().map(|events| scope.histogram(events, &groups)).collect())
 }

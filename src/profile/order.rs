@@ -21,7 +21,6 @@ use super::Scope;
 use super::rbtree;
 use super::rows::Counted;
 use crate::replay::resolved::LocationId;
-use crate::replay::resolved::Resolved;
 
 /// What is compared of a row; names are ranks, and what is missing comes last.
 #[derive(Clone, Copy)]
@@ -56,8 +55,8 @@ struct Symbol {
 ///
 /// Those that the filter does not show come first, as in perf: they shape the tree, too.
 pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<u32> {
-    let Scope { resolved, plan, .. } = scope;
-    let keys = keys(resolved, rows, counted);
+    let plan = scope.plan;
+    let keys = keys(scope, rows, counted);
     let input = by_what_tells_apart(plan, &keys, counted);
     let order: Vec<_> = plan.order.iter().copied().filter(|it| !plan.elided.contains(it)).collect();
     let by_depth = plan.graph.is_some() && plan.accumulate == Accumulate::Callers;
@@ -65,7 +64,7 @@ pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<
     let rank = Rank { plan, order: &order, by_depth: by_depth_in, sort_idx: plan.group_sort_idx };
     let compare = |a: u32, b: u32| rank.compare(&keys[a as usize], &keys[b as usize]);
     if by_depth {
-        inserted(&input, compare)
+        inserted(&input, &rank.leads(&keys), compare)
     } else {
         let mut sorted = input;
         sorted.par_sort_by(|&a, &b| compare(a, b));
@@ -73,11 +72,122 @@ pub(super) fn sorted(scope: &Scope<'_>, rows: &[Row], counted: &Counted) -> Vec<
     }
 }
 
-/// `items` as they come out of a tree that they are inserted into one by one.
-fn inserted(items: &[u32], mut compare: impl FnMut(u32, u32) -> Ordering) -> Vec<u32> {
-    let n_items = u32::try_from(items.len()).unwrap_or(u32::MAX);
-    let positions = rbtree::sorted(n_items, |a, b| compare(items[a as usize], items[b as usize]));
+/// `items` as they come out of a tree that they are inserted into one by one; `leads` say which of
+/// two comes first, by number, where `compare` would say the same.
+fn inserted<L: Lead>(
+    items: &[u32],
+    leads: &[L],
+    mut compare: impl FnMut(u32, u32) -> Ordering,
+) -> Vec<u32> {
+    let leads: Vec<L> = items.iter().map(|it| leads[*it as usize]).collect();
+    let positions = rbtree::sorted(&leads, |a, b| compare(items[a as usize], items[b as usize]));
     positions.into_iter().map(|it| items[it as usize]).collect()
+}
+
+/// What of a row is compared first, close together, since a tree of a million rows does not fit into
+/// the caches.
+pub(super) trait Lead: Copy {
+    /// What a comparison of the rows would give as well; [`Ordering::Equal`] where that has to be made.
+    fn compare(&self, other: &Self) -> Ordering;
+}
+
+/// Where a row is, as far as [`by_keys`] looks at that.
+#[derive(Clone, Copy)]
+struct WhereLead {
+    /// Whether the filter shows it, and the ranks of its command name and of its module.
+    group: (bool, u32, u32),
+    is_by_place: bool,
+    kind: Kind,
+    name: u32,
+    addr: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Symbol,
+    Inlined,
+    Addr,
+}
+
+impl WhereLead {
+    fn all(plan: &Plan, keys: &[Keys<'_>]) -> Vec<Self> {
+        let keyed: Vec<_> = plan.order.iter().filter(|it| it.is_key()).collect();
+        let is_by_comm = matches!(keyed.first(), Some(Column::Comm));
+        let is_by_dso = matches!(keyed.as_slice(), [Column::Comm, Column::Dso, ..]);
+        let is_by_place =
+            matches!(keyed.as_slice(), [Column::Comm, Column::Dso, Column::Symbol, ..]);
+        let lead = |it: &Keys<'_>| Self {
+            group: (
+                it.is_shown,
+                if is_by_comm { it.comm } else { 0 },
+                if is_by_dso { it.dso } else { 0 },
+            ),
+            is_by_place,
+            kind: match it.symbol {
+                Some(symbol) if symbol.is_inlined => Kind::Inlined,
+                Some(_) => Kind::Symbol,
+                None => Kind::Addr,
+            },
+            name: it.symbol.map_or(0, |it| it.name),
+            addr: it.symbol.map_or(it.addr, |it| it.start),
+        };
+        keys.iter().map(lead).collect()
+    }
+}
+
+impl Lead for WhereLead {
+    fn compare(&self, other: &Self) -> Ordering {
+        let by_group = self.group.cmp(&other.group);
+        if by_group.is_ne() || !self.is_by_place {
+            return by_group;
+        }
+        let by_addr = || distance(self.addr, other.addr);
+        match (self.kind, other.kind) {
+            (Kind::Addr, Kind::Addr) | (Kind::Symbol, Kind::Symbol) => by_addr(),
+            (_, Kind::Addr) => Ordering::Less,
+            (Kind::Addr, _) => Ordering::Greater,
+            _ => other.name.cmp(&self.name).then_with(by_addr),
+        }
+    }
+}
+
+/// What [`Rank`] compares first.
+#[derive(Clone, Copy)]
+struct RankLead {
+    is_shown: bool,
+    /// Whether there is more that is compared first.
+    is_usual: bool,
+    /// Depth is compared the other way round.
+    is_depth_reversed: bool,
+    children_period: u64,
+    period: u64,
+    thread: (i32, i32),
+    depth: u32,
+    comm: u32,
+    dso: u32,
+    name: u32,
+}
+
+impl Lead for RankLead {
+    fn compare(&self, other: &Self) -> Ordering {
+        let by_shown = self.is_shown.cmp(&other.is_shown);
+        if by_shown.is_ne() || !self.is_usual {
+            return by_shown;
+        }
+        let by_depth = || match self.depth.cmp(&other.depth) {
+            _ if self.thread != other.thread => Ordering::Equal,
+            it if self.is_depth_reversed => it.reverse(),
+            it => it,
+        };
+        other
+            .children_period
+            .cmp(&self.children_period)
+            .then_with(by_depth)
+            .then_with(|| other.period.cmp(&self.period))
+            .then_with(|| self.comm.cmp(&other.comm))
+            .then_with(|| self.dso.cmp(&other.dso))
+            .then_with(|| self.name.cmp(&other.name))
+    }
 }
 
 /// All rows, by what tells them apart.
@@ -90,9 +200,10 @@ fn by_what_tells_apart(plan: &Plan, keys: &[Keys<'_>], counted: &Counted) -> Vec
         return rows;
     }
     rows.par_sort_unstable_by_key(|&it| counted.rows[it as usize].1.made());
-    let rows = inserted(&rows, compare);
+    let leads = WhereLead::all(plan, keys);
+    let rows = inserted(&rows, &leads, compare);
     // perf merges rows of the same command name in a second tree, whether there are any or not.
-    if plan.order.contains(&Column::Comm) { inserted(&rows, compare) } else { rows }
+    if plan.order.contains(&Column::Comm) { inserted(&rows, &leads, compare) } else { rows }
 }
 
 /// Whether [`by_keys`] is an order: it is none where addresses lie half the address space apart,
@@ -117,10 +228,10 @@ pub(super) fn apply(rows: Vec<Row>, indices: &[u32]) -> Vec<Row> {
     indices.iter().filter_map(|&it| rows[it as usize].take()).collect()
 }
 
-fn keys<'a>(resolved: &Resolved, rows: &'a [Row], counted: &Counted) -> Vec<Keys<'a>> {
+fn keys<'a>(scope: &Scope<'_>, rows: &'a [Row], counted: &Counted) -> Vec<Keys<'a>> {
+    let Scope { resolved, names, .. } = scope;
     let comms = ranks(&resolved.comms, |it| it.as_slice());
     let dsos = ranks(&resolved.dsos, |it| it.short_name.as_bytes());
-    let names = ranks(&resolved.symbols, |it| it.name.as_bytes());
     let key = |(row, (_, weight)): (&'a Row, &(_, super::rows::Weight))| Keys {
         is_shown: row.is_shown,
         children_period: row.children_period,
@@ -199,11 +310,14 @@ fn by_fact(facts: &Facts, column: Column, a: &Keys<'_>, b: &Keys<'_>) -> Orderin
     facts.rank(column, a.group).cmp(&facts.rank(column, b.group))
 }
 
+/// By the sign of the difference, which wraps.
+fn distance(a: u64, b: u64) -> Ordering {
+    a.wrapping_sub(b).cast_signed().cmp(&0)
+}
+
 /// By position in the module, and by module where nothing else looks at that; what has no symbol
 /// comes after what has one.
 fn by_place(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
-    // By the sign of the difference, which wraps.
-    let distance = |a: u64, b: u64| a.wrapping_sub(b).cast_signed().cmp(&0);
     let place = match (a.symbol, b.symbol) {
         (None, None) => return distance(a.addr, b.addr),
         (Some(_), None) => Ordering::Less,
@@ -231,6 +345,28 @@ struct Rank<'a> {
 }
 
 impl Rank<'_> {
+    /// What of `keys` is compared first.
+    fn leads(&self, keys: &[Keys<'_>]) -> Vec<RankLead> {
+        const USUAL: [Column; 5] =
+            [Column::Children, Column::Overhead, Column::Comm, Column::Dso, Column::Symbol];
+        let is_usual =
+            self.order.starts_with(&USUAL) && keys.iter().all(|it| it.members.is_empty());
+        let is_depth_reversed = self.by_depth == Some(Order::Caller);
+        let lead = |it: &Keys<'_>| RankLead {
+            is_shown: it.is_shown,
+            is_usual,
+            is_depth_reversed,
+            children_period: it.children_period,
+            period: it.period,
+            thread: if self.by_depth.is_some() { it.thread } else { (0, 0) },
+            depth: if self.by_depth.is_some() { it.depth } else { 0 },
+            comm: it.comm,
+            dso: it.dso,
+            name: it.symbol.map_or(u32::MAX, |it| it.name),
+        };
+        keys.iter().map(lead).collect()
+    }
+
     fn compare(&self, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
         let name = |it: &Keys<'_>| it.symbol.map_or(u32::MAX, |it| it.name);
         let compare = |column: &Column| match column {

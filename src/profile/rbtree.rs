@@ -6,31 +6,39 @@
 
 use std::cmp::Ordering;
 
+use super::order::Lead;
+
 /// No node.
 const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Node {
+struct Node<L> {
+    lead: L,
     parent: u32,
     children: [u32; 2],
     is_red: bool,
 }
 
-/// The numbers `0..n`, inserted one after the other, in the order in which the tree has them.
+/// The numbers of `leads`, inserted one after the other, in the order in which the tree has them.
 ///
-/// `compare(new, old)` says where the new number goes: [`Ordering::Less`] to the left, anything
-/// else to the right.
-pub(super) fn sorted(n: u32, mut compare: impl FnMut(u32, u32) -> Ordering) -> Vec<u32> {
-    let mut tree = Tree { nodes: Vec::with_capacity(n as usize), root: NIL };
-    for new in 0..n {
+/// Where a new number goes is said by its lead and that of the old one, else by `compare(new, old)`:
+/// [`Ordering::Less`] is to the left, anything else to the right.
+pub(super) fn sorted<L: Lead>(
+    leads: &[L],
+    mut compare: impl FnMut(u32, u32) -> Ordering,
+) -> Vec<u32> {
+    let mut tree = Tree { nodes: Vec::with_capacity(leads.len()), root: NIL };
+    for (new, lead) in (0..).zip(leads) {
         let (mut parent, mut side) = (NIL, 0);
         let mut at = tree.root;
         while at != NIL {
             parent = at;
-            side = usize::from(compare(new, at) != Ordering::Less);
-            at = tree.nodes[at as usize].children[side];
+            let old = &tree.nodes[at as usize];
+            let order = lead.compare(&old.lead).then_with(|| compare(new, at));
+            side = usize::from(order != Ordering::Less);
+            at = old.children[side];
         }
-        tree.nodes.push(Node { parent, children: [NIL, NIL], is_red: true });
+        tree.nodes.push(Node { lead: *lead, parent, children: [NIL, NIL], is_red: true });
         match parent {
             NIL => tree.root = new,
             _ => tree.nodes[parent as usize].children[side] = new,
@@ -40,12 +48,12 @@ pub(super) fn sorted(n: u32, mut compare: impl FnMut(u32, u32) -> Ordering) -> V
     tree.in_order()
 }
 
-struct Tree {
-    nodes: Vec<Node>,
+struct Tree<L> {
+    nodes: Vec<Node<L>>,
     root: u32,
 }
 
-impl Tree {
+impl<L: Lead> Tree<L> {
     fn rebalance(&mut self, mut node: u32) {
         loop {
             let mut parent = self.parent(node);
@@ -131,19 +139,42 @@ impl Tree {
 mod tests {
     use super::*;
 
+    /// Says nothing.
+    #[derive(Clone, Copy)]
+    struct Silent;
+
+    impl Lead for Silent {
+        fn compare(&self, _: &Self) -> Ordering {
+            Ordering::Equal
+        }
+    }
+
+    /// A number of which all but the last bit leads.
+    #[derive(Clone, Copy)]
+    struct Rough(u64);
+
+    impl Lead for Rough {
+        fn compare(&self, other: &Self) -> Ordering {
+            (self.0 >> 1).cmp(&(other.0 >> 1))
+        }
+    }
+
     #[test]
     fn numbers_come_out_in_order_and_equal_ones_as_they_went_in() {
         let keys: Vec<u64> = (0..5000_u64).map(|it| it.wrapping_mul(0x9e37_79b9) % 97).collect();
-        let order = sorted(5000, |a, b| keys[a as usize].cmp(&keys[b as usize]));
+        let compare = |a: u32, b: u32| keys[a as usize].cmp(&keys[b as usize]);
+        let order = sorted(&[Silent; 5000], compare);
         let mut want: Vec<u32> = (0..5000).collect();
         want.sort_by_key(|&it| keys[it as usize]);
         assert_eq!(order, want);
+        let leads: Vec<_> = keys.iter().map(|it| Rough(*it)).collect();
+        assert_eq!(sorted(&leads, compare), want);
     }
 
     #[test]
     fn the_tree_stays_flat() {
         let mut n_comparisons = 0;
-        sorted(4096, |a, b| {
+        sorted(&[Silent; 4096], |a, b| {
             n_comparisons += 1;
             a.cmp(&b)
         });
@@ -154,7 +185,10 @@ mod tests {
     fn where_the_comparison_is_no_order_the_path_through_the_tree_decides() {
         // Rock, paper, scissors: 0 < 1 < 2 < 0. With 1 at the root, 2 goes right; then 0, 1, 2.
         let order =
-            sorted(3, |a, b| if (a + 1) % 3 == b { Ordering::Less } else { Ordering::Greater });
+            sorted(
+                &[Silent; 3],
+                |a, b| if (a + 1) % 3 == b { Ordering::Less } else { Ordering::Greater },
+            );
         // 0 is the root; 1 goes right of it, 2 left since 2 < 0.
         assert_eq!(order, [2, 0, 1]);
     }

@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use super::Column;
 use super::Plan;
 use super::Role;
-use super::order::ranks;
 use crate::replay::resolved::Location;
 use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
@@ -54,11 +53,10 @@ enum Place {
 }
 
 impl Sites {
-    pub(super) fn new(resolved: &Resolved, plan: &Plan) -> Self {
+    pub(super) fn new(resolved: &Resolved, plan: &Plan, name_ids: &[u32]) -> Self {
         let by_dso = plan.order.contains(&Column::Dso);
         let by_symbol = plan.is_by_symbol();
         let dso_names = dso_names(resolved);
-        let name_ids = ranks(&resolved.symbols, |it| it.name.as_bytes());
         let mut ids = FxHashMap::default();
         let mut id = |idx: u32, location: &Location, role: Role| {
             let name = location.dso.map(|it| dso_names[it.0 as usize]);
@@ -92,8 +90,14 @@ impl Sites {
             *ids.entry(Key { dso, place, label }).or_insert(next)
         };
         let locations = || (0..).zip(&resolved.locations);
-        let sampled = locations().map(|(idx, it)| id(idx, it, Role::Sampled)).collect();
-        let callers = locations().map(|(idx, it)| id(idx, it, Role::Caller)).collect();
+        let sampled: Vec<u32> = locations().map(|(idx, it)| id(idx, it, Role::Sampled)).collect();
+        let has_labels = !plan.labels.is_empty();
+        let caller = |((idx, it), sampled): ((u32, &Location), &u32)| {
+            // The same, but for the address.
+            let is_same = !has_labels && (it.symbol.is_some() || it.addr == it.ip);
+            if is_same { *sampled } else { id(idx, it, Role::Caller) }
+        };
+        let callers = locations().zip(&sampled).map(caller).collect();
         Self { sampled, callers, len: ids.len() }
     }
 

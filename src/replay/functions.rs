@@ -164,7 +164,7 @@ fn user_frame(ip: u64, mapping: Option<u32>) -> Frame {
 }
 
 /// What was looked up lately: a number and more for each of some keys.
-struct Recent<K, V> {
+pub(super) struct Recent<K, V> {
     entries: Vec<(K, u32, V)>,
     shift: u32,
 }
@@ -174,19 +174,19 @@ const NOTHING: u32 = u32::MAX;
 
 impl<K: Copy + Default + Eq, V: Copy + Default> Recent<K, V> {
     /// Room for 2 to the power of `bits`.
-    fn new(bits: u32) -> Self {
+    pub(super) fn new(bits: u32) -> Self {
         let entry = (K::default(), NOTHING, V::default());
         Self { entries: vec![entry; 1 << bits], shift: 64 - bits }
     }
 
     /// What `key` has, which is told from others well by `spread`.
     #[inline]
-    fn get(&self, spread: u64, key: K) -> Option<(u32, V)> {
+    pub(super) fn get(&self, spread: u64, key: K) -> Option<(u32, V)> {
         let (found, id, value) = self.entries.get(self.place(spread))?;
         (*found == key && *id != NOTHING).then_some((*id, *value))
     }
 
-    fn put(&mut self, spread: u64, key: K, id: u32, value: V) {
+    pub(super) fn put(&mut self, spread: u64, key: K, id: u32, value: V) {
         let place = self.place(spread);
         if let Some(entry) = self.entries.get_mut(place) {
             *entry = (key, id, value);

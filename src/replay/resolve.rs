@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashTable;
+use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 use rustc_hash::FxHashMap;
 
@@ -46,6 +47,7 @@ use super::Unwinding;
 use super::details;
 use super::functions::Frames;
 use super::functions::Functions;
+use super::functions::Recent;
 use super::resolved::CommId;
 use super::resolved::Details;
 use super::resolved::DetailsId;
@@ -57,7 +59,10 @@ use super::resolved::Keep;
 use super::resolved::LocationId;
 use super::resolved::Resolved;
 use super::resolved::StackId;
+use super::resolver::Link;
+use super::resolver::LinkKey;
 use super::resolver::TaskAt;
+use super::resolver::links;
 use super::resolver::unnamed_comm;
 use super::spans::Moment;
 
@@ -128,7 +133,8 @@ const UNNAMED: u32 = 1 << 31;
 struct Lists<T> {
     items: Vec<T>,
     starts: Vec<usize>,
-    table: HashTable<u32>,
+    /// Each with its hash, so that the table grows without a look at the lists.
+    table: HashTable<(u64, u32)>,
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
@@ -141,18 +147,14 @@ impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
     /// The number of `list`, and whether it is new.
     fn intern(&mut self, list: &[T]) -> (u32, bool) {
         let hash = FxBuildHasher.hash_one(list);
-        if let Some(&id) = self.table.find(hash, |&id| self.get(id) == list) {
+        let is_same = |it: &(u64, u32)| it.0 == hash && self.get(it.1) == list;
+        if let Some(&(_, id)) = self.table.find(hash, is_same) {
             return (id, false);
         }
         let id = narrow(self.starts.len());
         self.starts.push(self.items.len());
         self.items.extend_from_slice(list);
-        let (items, starts) = (&self.items, &self.starts);
-        self.table.insert_unique(hash, id, |&id| {
-            let id = id as usize;
-            let end = starts.get(id + 1).copied().unwrap_or(items.len());
-            FxBuildHasher.hash_one(&items[starts[id]..end])
-        });
+        self.table.insert_unique(hash, (hash, id), |it| it.0);
         (id, true)
     }
 }
@@ -174,6 +176,8 @@ struct Worker<'a> {
     ips: FxHashMap<Ip, (u32, u32)>,
     /// Raw chains, each behind the state in which it was met, and the stack each came to.
     raw_chains: Lists<u64>,
+    /// The frames of addresses of chains, as they were met lately.
+    recent: Recent<LinkKey, ()>,
     stack_of_chain: Vec<u32>,
     stacks: Lists<u32>,
     groups: Groups,
@@ -216,6 +220,7 @@ impl<'a> Worker<'a> {
             functions: None,
             ips: FxHashMap::default(),
             raw_chains: Lists::default(),
+            recent: Recent::new(15),
             stack_of_chain: Vec::new(),
             stacks: Lists::default(),
             groups: Groups::default(),
@@ -420,10 +425,21 @@ impl<'a> Worker<'a> {
         scratch.raw.extend(chain.iter());
         let (id, is_new) = self.raw_chains.intern(&scratch.raw);
         if is_new {
-            scratch.frames.clear();
-            let frames = &mut scratch.frames;
-            self.resolver.chain(task, chain, usize::MAX, moment, frames);
-            let stack = self.stack_of(&mut scratch);
+            scratch.ids.clear();
+            let Self { resolver, frames, recent, .. } = self;
+            let id = |link: Link| match link.key(task) {
+                Some((spread, key)) => recent.get(spread, key).map_or_else(
+                    || {
+                        let id = frames.id(resolver.link(task, link, moment));
+                        recent.put(spread, key, id, ());
+                        id
+                    },
+                    |(id, ())| id,
+                ),
+                None => frames.id(resolver.link(task, link, moment)),
+            };
+            links(chain, usize::MAX, &mut scratch.ids, id);
+            let stack = self.stacks.intern(&scratch.ids).0;
             self.stack_of_chain.push(stack);
         }
         self.scratch = scratch;
@@ -460,7 +476,8 @@ impl<'a> Worker<'a> {
 #[derive(Default)]
 struct Groups {
     items: Vec<(Key, Weight)>,
-    table: HashTable<u32>,
+    /// Each with its hash, so that the table grows without a look at the items.
+    table: HashTable<(u64, u32)>,
 }
 
 impl Groups {
@@ -468,13 +485,14 @@ impl Groups {
     fn add(&mut self, key: Key, weight: &Weight) -> u32 {
         let hash = FxBuildHasher.hash_one(key);
         let items = &mut self.items;
-        if let Some(&id) = self.table.find(hash, |&id| items[id as usize].0 == key) {
+        let is_same = |it: &(u64, u32)| it.0 == hash && items[it.1 as usize].0 == key;
+        if let Some(&(_, id)) = self.table.find(hash, is_same) {
             items[id as usize].1.add(weight);
             return id;
         }
         let id = narrow(items.len());
         items.push((key, *weight));
-        self.table.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(items[id as usize].0));
+        self.table.insert_unique(hash, (hash, id), |it| it.0);
         id
     }
 
@@ -514,48 +532,41 @@ fn merge(
         ends.add(&worker.resolver.ends());
     }
     // The numbers of the one that has most become everyone's.
-    workers.sort_by_key(|it| Reverse(it.groups.items.len()));
-    let mut workers = workers.into_iter();
-    let first = workers.next();
-    let (mut frames, mut stacks, mut groups, mut details) = match first {
-        Some(Worker { frames, stacks, groups, details, .. }) => (frames, stacks, groups, details),
-        None => (Frames::default(), Lists::default(), Groups::default(), Lists::default()),
-    };
-    let mut ids = Vec::new();
+    workers.sort_by_key(|it| Reverse(it.frames.list().len()));
+    let mut frames = Frames::default();
+    let mut details = Lists::default();
+    let mut parts = Vec::new();
     for worker in workers {
-        let to_merged: Vec<u32> =
-            worker.frames.list().iter().map(|&frame| frames.id(frame)).collect();
-        let n_stacks = worker.stacks.starts.len();
-        let mut merged_stacks = Vec::with_capacity(n_stacks);
-        for id in 0..n_stacks {
-            ids.clear();
-            ids.extend(worker.stacks.get(narrow(id)).iter().map(|&id| to_merged[id as usize]));
-            merged_stacks.push(stacks.intern(&ids).0);
+        let numbers = (!parts.is_empty()).then(|| {
+            let number = |&frame: &Frame| frames.id(frame);
+            worker.frames.list().iter().map(number).collect::<Vec<u32>>()
+        });
+        if numbers.is_none() {
+            frames = worker.frames;
         }
-        let mut merged_details = Vec::new();
-        let mut bytes = Vec::new();
-        for id in 0..worker.details.starts.len() {
-            let (from, values) = split_details(worker.details.get(narrow(id)));
-            let from = to_merged.get(from as usize).copied().unwrap_or(NONE);
-            bytes.clear();
-            bytes.extend_from_slice(&from.to_le_bytes());
-            bytes.extend_from_slice(values);
-            merged_details.push(details.intern(&bytes).0);
-        }
-        for (mut key, weight) in worker.groups.items {
+        let frame = |id: u32| numbers.as_ref().map_or(id, |it| it[id as usize]);
+        let merged_details = merge_details(&worker.details, &mut details, frame);
+        parts.push((numbers, worker.stacks, worker.groups.items, merged_details));
+    }
+    // Stacks and groups that two workers have met stay two: to find them takes longer than to count
+    // with both.
+    let mut groups = Vec::with_capacity(parts.iter().map(|(_, _, groups, _)| groups.len()).sum());
+    let mut first_stack = 0;
+    for (numbers, stacks, part, merged_details) in &mut parts {
+        groups.extend(std::mem::take(part).into_iter().map(|(mut key, weight)| {
             if key.details != NONE {
                 key.details = merged_details[key.details as usize];
             }
-            key.frame = to_merged[key.frame as usize];
+            key.frame = numbers.as_ref().map_or(key.frame, |it| it[key.frame as usize]);
             if key.stack != NONE {
-                key.stack = merged_stacks[key.stack as usize];
+                key.stack += first_stack;
             }
-            groups.add(key, &weight);
-        }
+            (key, weight)
+        }));
+        first_stack += narrow(stacks.starts.len());
     }
-    let mut groups = groups.items;
     // What several counters share a sample of came at the same moment.
-    groups.sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
+    groups.par_sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
     let mut resolved = Resolved { n_branching, n_bad_chains, ends, ..Resolved::default() };
     let of_id = |id: usize| {
         let (from, values) = split_details(details.get(narrow(id)));
@@ -564,8 +575,13 @@ fn merge(
     };
     resolved.details = (0..details.starts.len()).map(of_id).collect();
     let expansions = names.name_all(frames.list(), lines, &mut resolved);
-    for id in 0..stacks.starts.len() {
-        resolved.stacks.push(stacks.get(narrow(id)).iter().flat_map(|&id| expansions.of(id)));
+    drop(frames);
+    for (numbers, stacks, ..) in parts {
+        let number = |id: &u32| numbers.as_ref().map_or(*id, |it| it[*id as usize]);
+        for id in 0..stacks.starts.len() {
+            let frames = stacks.get(narrow(id)).iter().map(number);
+            resolved.stacks.push(frames.flat_map(|id| expansions.of(id)));
+        }
     }
     resolved.events = recording
         .events
@@ -603,6 +619,25 @@ fn merge(
 /// The frame that a branch came from, and the values, of what [`Worker::details`] made.
 fn split_details(bytes: &[u8]) -> (u32, &[u8]) {
     bytes.split_first_chunk().map_or((NONE, &[]), |(from, rest)| (u32::from_le_bytes(*from), rest))
+}
+
+/// Takes the details of one worker into `merged`, whose numbers it returns; `frame` is the merged
+/// number of a frame of that worker.
+fn merge_details(
+    details: &Lists<u8>,
+    merged: &mut Lists<u8>,
+    frame: impl Fn(u32) -> u32,
+) -> Vec<u32> {
+    let mut bytes = Vec::new();
+    let merge = |id: usize| {
+        let (from, values) = split_details(details.get(narrow(id)));
+        let from = if from == NONE { NONE } else { frame(from) };
+        bytes.clear();
+        bytes.extend_from_slice(&from.to_le_bytes());
+        bytes.extend_from_slice(values);
+        merged.intern(&bytes).0
+    };
+    (0..details.starts.len()).map(merge).collect()
 }
 
 /// The groups of two events and more that `recording` tells of; events follow their leader.

@@ -41,11 +41,11 @@ pub struct Resolved {
     pub events: Vec<EventInfo>,
     /// The groups in which events were recorded; they share no event.
     pub event_groups: Vec<EventGroup>,
-    /// One entry for each distinct combination, in order of first occurrence.
+    /// What fell on each combination, in order of first occurrence.
     pub groups: Vec<Group>,
     /// Distinct addresses, named.
     pub locations: Vec<Location>,
-    /// Distinct call chains.
+    /// Call chains.
     pub stacks: Stacks,
     /// Distinct symbols.
     pub symbols: Vec<Symbol>,
@@ -140,7 +140,8 @@ pub struct EventGroup {
     pub events: Vec<EventIdx>,
 }
 
-/// One distinct combination of the kept dimensions, and what fell on it.
+/// A combination of the kept dimensions, and what fell on it. Each thread that resolves samples makes
+/// its own of what it meets, so that a few are alike, and count together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The event that was sampled.
@@ -286,7 +287,8 @@ pub struct Dso {
     pub long_name: String,
 }
 
-/// Distinct call chains, each a list of locations, the sampled function first, its callers after.
+/// Call chains, each a list of locations, the sampled function first, its callers after. Few are alike:
+/// those that several threads have met.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     starts: Vec<u64>,
@@ -294,7 +296,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Adds a chain and returns its id; the caller sees to distinctness.
+    /// Adds a chain and returns its id.
     pub fn push(&mut self, frames: impl IntoIterator<Item = LocationId>) -> StackId {
         let id = u32::try_from(self.starts.len()).expect("fewer than 2^32 distinct stacks");
         self.starts.push(self.frames.len() as u64);

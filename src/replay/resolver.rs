@@ -137,44 +137,90 @@ impl<'t> Resolver<'t> {
         moment: Moment,
         frames: &mut Vec<Frame>,
     ) {
-        let start = frames.len();
-        let mut cpumode = misc::USER;
-        let mut came_by_kernel = false;
-        // What stands first behind a mark ran, or was interrupted.
-        let mut is_return_address = false;
-        for ip in raw.iter() {
-            if ip >= CONTEXT_MAX {
-                is_return_address = false;
-                cpumode = match ip {
-                    // What would follow is the number of a chain that never came.
-                    CONTEXT_USER_DEFERRED => return,
-                    CONTEXT_HV => misc::HYPERVISOR,
-                    CONTEXT_KERNEL => {
-                        came_by_kernel = true;
-                        misc::KERNEL
-                    }
-                    CONTEXT_USER => misc::USER,
-                    _ => {
-                        frames.truncate(start);
-                        return;
-                    }
-                };
-                continue;
-            }
-            if frames.len() - start == max_frames {
-                return;
-            }
-            let mut frame = self.frame(task, cpumode, ip, moment);
-            if cpumode == misc::USER && came_by_kernel {
-                // Where the thread entered the kernel: of the old program while exec lasts.
-                let before_exec = || self.timeline.user_before_exec(&task.process, ip);
-                frame.owner = frame.owner.or_else(before_exec);
-                came_by_kernel = false;
-            }
-            frame.is_return_address = is_return_address;
-            is_return_address = true;
-            frames.push(frame);
+        links(raw, max_frames, frames, |link| self.link(task, link, moment));
+    }
+
+    /// The frame of a link of a call chain.
+    pub(super) fn link(&self, task: &TaskAt, link: Link, moment: Moment) -> Frame {
+        let Link { ip, cpumode, is_return_address, is_kernel_entry } = link;
+        let mut frame = self.frame(task, cpumode, ip, moment);
+        if is_kernel_entry {
+            // Where the thread entered the kernel: of the old program while exec lasts.
+            let before_exec = || self.timeline.user_before_exec(&task.process, ip);
+            frame.owner = frame.owner.or_else(before_exec);
         }
+        Frame { is_return_address, ..frame }
+    }
+}
+
+/// An address of a call chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    ip: u64,
+    cpumode: u16,
+    is_return_address: bool,
+    /// Whether it is that of user code behind those of the kernel.
+    is_kernel_entry: bool,
+}
+
+/// What the frame of a link depends on: two numbers of the state of the process, the address, and how it
+/// was met.
+pub(super) type LinkKey = (u32, u32, u64, u32);
+
+impl Link {
+    /// What its frame depends on, with a number that tells it from others well; `None` if on more.
+    pub(super) fn key(&self, task: &TaskAt) -> Option<(u64, LinkKey)> {
+        let [space, own, symbols, maps] = task.process.version;
+        let (a, b) = match self.cpumode {
+            misc::USER if !self.is_kernel_entry => (space, own),
+            misc::KERNEL => (symbols, maps),
+            _ => return None,
+        };
+        let met = u32::from(self.cpumode) << 1 | u32::from(self.is_return_address);
+        let spread = self.ip ^ u64::from(a) << 44 ^ u64::from(b) << 32 ^ u64::from(met) << 60;
+        Some((spread, (a, b, self.ip, met)))
+    }
+}
+
+/// Appends what `make` makes of each address of the call chain `raw` to `found`, of at most
+/// `max_frames`, the sampled one first; of none where there is a mark that no kernel writes.
+pub(super) fn links<T>(
+    raw: &U64s<'_>,
+    max_frames: usize,
+    found: &mut Vec<T>,
+    mut make: impl FnMut(Link) -> T,
+) {
+    let start = found.len();
+    let mut cpumode = misc::USER;
+    let mut came_by_kernel = false;
+    // What stands first behind a mark ran, or was interrupted.
+    let mut is_return_address = false;
+    for ip in raw.iter() {
+        if ip >= CONTEXT_MAX {
+            is_return_address = false;
+            cpumode = match ip {
+                // What would follow is the number of a chain that never came.
+                CONTEXT_USER_DEFERRED => return,
+                CONTEXT_HV => misc::HYPERVISOR,
+                CONTEXT_KERNEL => {
+                    came_by_kernel = true;
+                    misc::KERNEL
+                }
+                CONTEXT_USER => misc::USER,
+                _ => {
+                    found.truncate(start);
+                    return;
+                }
+            };
+            continue;
+        }
+        if found.len() - start == max_frames {
+            return;
+        }
+        let is_kernel_entry = cpumode == misc::USER && came_by_kernel;
+        came_by_kernel &= !is_kernel_entry;
+        found.push(make(Link { ip, cpumode, is_return_address, is_kernel_entry }));
+        is_return_address = true;
     }
 }
 

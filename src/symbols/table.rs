@@ -54,7 +54,54 @@ pub struct SymbolTable {
     entries: Vec<Entry>,
     /// Disjoint, sorted; each holds up to the start of the next.
     ranges: Vec<Range>,
+    parts: Parts,
     names: String,
+}
+
+/// Which of sorted addresses are in each of as many equal parts of the address space as there are of
+/// them: a search among all of them misses the caches at every step.
+#[derive(Debug, Default)]
+struct Parts {
+    first: u64,
+    shift: u32,
+    /// How many addresses are below each part, and last how many there are.
+    below: Vec<u32>,
+}
+
+impl Parts {
+    /// Those of `starts`, which are sorted.
+    fn new(starts: impl ExactSizeIterator<Item = u64> + Clone) -> Self {
+        let n_starts = starts.len() as u64;
+        let (Some(first), Some(last)) = (starts.clone().next(), starts.clone().last()) else {
+            return Self::default();
+        };
+        let n_bits = 64 - (last - first).leading_zeros();
+        let shift = n_bits.saturating_sub(n_starts.ilog2());
+        let mut below = Vec::new();
+        for (idx, start) in (0..).zip(starts) {
+            let part = Self::part(first, shift, start);
+            below.resize((part + 1).max(below.len()), idx);
+        }
+        below.push(u32::try_from(n_starts).unwrap_or(u32::MAX));
+        Self { first, shift, below }
+    }
+
+    fn part(first: u64, shift: u32, addr: u64) -> usize {
+        let part = (addr - first).checked_shr(shift).unwrap_or(0);
+        usize::try_from(part).unwrap_or(usize::MAX)
+    }
+
+    /// Where the last of the addresses that are not behind `addr` is among them, at the first and at the
+    /// last; `None` before all of them.
+    fn of(&self, addr: u64) -> Option<(usize, usize)> {
+        let behind = self.below.len().checked_sub(2)?;
+        if addr < self.first {
+            return None;
+        }
+        let part = Self::part(self.first, self.shift, addr).min(behind);
+        let bound = |part: usize| self.below.get(part).map(|it| *it as usize);
+        Some((bound(part)?.saturating_sub(1), bound(part + 1)?))
+    }
 }
 
 #[derive(Debug)]
@@ -83,8 +130,10 @@ const NONE: u32 = u32::MAX;
 impl SymbolTable {
     /// The symbol that covers `addr`.
     pub fn find(&self, addr: Addr) -> Option<SymbolIdx> {
-        let after = self.ranges.partition_point(|it| it.start <= addr.0);
-        let range = self.ranges.get(after.checked_sub(1)?)?;
+        let (first, end) = self.parts.of(addr.0)?;
+        let ranges = self.ranges.get(first..end)?;
+        let after = ranges.partition_point(|it| it.start <= addr.0);
+        let range = ranges.get(after.checked_sub(1)?)?;
         (range.symbol != NONE).then_some(SymbolIdx(range.symbol))
     }
 
@@ -292,7 +341,8 @@ impl Builder {
             }
         };
         names.shrink_to_fit();
-        SymbolTable { entries, ranges, names }
+        let parts = Parts::new(ranges.iter().map(|it| it.start));
+        SymbolTable { entries, ranges, parts, names }
     }
 }
 
@@ -542,6 +592,33 @@ mod tests {
     fn an_alias_is_judged_by_its_demangled_name() {
         let symbols = [("_ZN3foo3barEv", sized(0x10, 8)), ("foobarbaz", sized(0x10, 8))];
         check(&table(Overlap::Innermost, &symbols), &[(0x10, "_ZN3foo3barEv")]);
+    }
+
+    #[test]
+    fn what_is_found_in_parts_is_what_is_found_among_all() {
+        let spread = |it: u64| it.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tables: [Vec<u64>; 5] = [
+            vec![7],
+            (0..1000).collect(),
+            (0..1000).map(spread).collect(),
+            (0..1000).map(|it| spread(it) >> 40).chain([0, u64::MAX]).collect(),
+            (0..100).chain((0..100).map(|it| u64::MAX - 7 * it)).collect(),
+        ];
+        for mut starts in tables {
+            starts.sort_unstable();
+            starts.dedup();
+            let parts = Parts::new(starts.iter().copied());
+            assert!(parts.below.len() <= 2 * starts.len() + 2);
+            let around = starts.iter().flat_map(|it| [it.saturating_sub(1), *it, it | 5]);
+            for addr in around.chain([0, u64::MAX]) {
+                let want = starts.partition_point(|it| *it <= addr);
+                let got = parts.of(addr).map_or(0, |(first, end)| {
+                    first + starts[first..end].partition_point(|it| *it <= addr)
+                });
+                assert_eq!(got, want, "{addr:#x}");
+            }
+        }
+        assert_eq!(Parts::new([].into_iter()).of(0), None);
     }
 
     #[test]

@@ -244,27 +244,46 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         traces: Traces::new(source.recording),
         written: Written::new(&source.recording.events, source.index.bpf.messages()),
     };
-    let format = |batch| {
+    // So is the memory of texts that were written.
+    let spare: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+    let format = |batch: &[Entry]| {
         let pop = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut formatter =
             pop.unwrap_or_else(|| Formatter::new(source, options, &texts, &unwinding, code));
-        let mut text = Vec::new();
+        let text = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut text = text.unwrap_or_default();
         let done = format_batch(source, batch, &mut formatter, &mut text);
         idle.lock().unwrap_or_else(PoisonError::into_inner).push(formatter);
         done.map(|()| text)
     };
     // What is printed by what was printed before takes one formatter, which knows that.
     let is_in_order = shown.intersects(Fields::IN_ORDER) || options.clock.is_in_order();
-    for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
-        let texts: Vec<Result<Vec<u8>, perfdata::Error>> = if is_in_order {
+    let format_all = |batches: &[Entry]| -> Vec<Result<Vec<u8>, perfdata::Error>> {
+        if is_in_order {
             batches.chunks(BATCH).map(format).collect()
         } else {
             batches.par_chunks(BATCH).map(format).collect()
-        };
-        for text in texts {
-            out.write_all(&text?)?;
         }
+    };
+    let mut write = |texts: Vec<Result<Vec<u8>, perfdata::Error>>| -> Result<(), Error> {
+        for text in texts {
+            let mut text = text?;
+            out.write_all(&text)?;
+            text.clear();
+            spare.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        }
+        Ok(())
+    };
+    let mut ready = Vec::new();
+    for batches in entries.chunks(BATCH * BATCHES_AT_ONCE) {
+        // While some are written, the next ones are formatted.
+        let before = std::mem::take(&mut ready);
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| ready = format_all(batches));
+            write(before)
+        })?;
     }
+    write(ready)?;
     out.flush()?;
     if let Some(lines) = &lines {
         lines.keep();
