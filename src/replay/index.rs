@@ -788,7 +788,7 @@ fn is_a_time(time: Nanos) -> bool {
 ///
 /// Source: `is_anon_memory()` in `tools/perf/util/map.c`; `PR_SET_VMA_ANON_NAME` of prctl(2) for the
 /// names in brackets, which `/proc/PID/maps` shows.
-fn is_anonymous(path: &[u8]) -> bool {
+pub fn is_anonymous(path: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 4] = [b"/dev/zero", b"/anon_hugepage", b"[anon:", b"[anon_shmem:"];
     path == b"//anon" || PREFIXES.iter().any(|it| path.starts_with(it))
 }

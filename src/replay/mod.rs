@@ -54,6 +54,7 @@ pub use details::Notes;
 pub use index::Entry;
 pub use index::Index;
 pub use index::Wanted;
+pub use index::is_anonymous;
 pub use jit::JitDumps;
 pub use jit::JitMade;
 pub use lines::Inlined;

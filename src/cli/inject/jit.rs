@@ -22,6 +22,7 @@ use crate::replay::Index;
 use crate::replay::JitMade;
 use crate::replay::Recording;
 use crate::replay::Wanted;
+use crate::replay::is_anonymous;
 use crate::symbols::JitElf;
 use crate::units::Addr;
 use crate::units::BuildId;
@@ -132,8 +133,7 @@ impl Jitted {
             Ok(Record::Mmap2(it)) => (it.pid, it.filename),
             _ => return false,
         };
-        let is_memory =
-            [&b"//anon"[..], b"[anon:", b"/memfd:"].iter().any(|it| path.starts_with(it));
+        let is_memory = is_anonymous(path) || path.starts_with(b"/memfd:");
         is_memory && self.since.get(&pid).is_some_and(|since| Some(*since) <= id.time)
     }
 }

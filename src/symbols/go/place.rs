@@ -44,6 +44,9 @@ const MOST_CANDIDATES: usize = 16;
 /// Of how many functions the inlined ones are looked at, to see whether they are there.
 const PROBES: usize = 64;
 
+/// How many of their values, and bytes of their names, are looked at.
+const MOST_PROBED: usize = 1 << 20;
+
 impl<'data> Placed<'data> {
     /// The table of `file`; `None` where it has none, or nothing says where its code is.
     pub(super) fn of<E: FileHeader<Endian = Endianness>>(file: &File<'data, E>) -> Option<Self> {
@@ -106,6 +109,7 @@ impl<'data> Placed<'data> {
 /// Whether `bytes` describe the functions that were inlined, each where `table` says that it is.
 fn are_trees(table: &Table<'_>, bytes: &[u8]) -> bool {
     let mut n_seen = 0;
+    let mut left = MOST_PROBED;
     for idx in 0..table.n_functions() {
         let Some(function) = table.function(idx) else { continue };
         let (Some(indices), Some(at)) =
@@ -113,16 +117,24 @@ fn are_trees(table: &Table<'_>, bytes: &[u8]) -> bool {
         else {
             continue;
         };
-        let most = indices.take(MOST_VALUES).map(|it| it.1).max();
-        let Some(most) = most.filter(|&it| 0 <= it) else { continue };
-        let Some(tree) = bytes.get(at..) else { return false };
-        let len = function.next - function.start;
-        let is_inlined = |it| table.inlined(tree, it).is_some_and(|it| it.called_at < len);
-        if !(0..=most).take(MOST_VALUES).all(is_inlined) {
-            return false;
+        let mut most = -1;
+        for (_, value) in indices.take(left) {
+            left -= 1;
+            most = value.max(most);
         }
-        n_seen += 1;
-        if n_seen == PROBES {
+        let len = function.next - function.start;
+        for idx in 0..=most {
+            let Some(tree) = bytes.get(at..) else { return false };
+            let Some(inlined) = table.inlined(tree, idx).filter(|it| it.called_at < len) else {
+                return false;
+            };
+            left = left.saturating_sub(inlined.name.len());
+            if left == 0 {
+                break;
+            }
+        }
+        n_seen += usize::from(0 <= most);
+        if n_seen == PROBES || left == 0 {
             break;
         }
     }
@@ -191,9 +203,16 @@ impl<'data, E: FileHeader<Endian = Endianness>> Image<'_, 'data, E> {
     /// The addresses where the dynamic linker puts another one, with that, as the file has it.
     fn relocations(&self) -> impl Iterator<Item = (u64, u64)> {
         let (endian, bytes) = (self.file.endian, self.file.bytes);
+        // Sections that lie over each other would make a short file long.
+        let mut room = bytes.len() as u64;
         let sections = self.file.sections.iter().filter(move |it| {
             let flags: u64 = it.sh_flags(endian).into();
-            flags & u64::from(elf::SHF_ALLOC) != 0
+            if it.sh_type(endian) != elf::SHT_RELA || flags & u64::from(elf::SHF_ALLOC) == 0 {
+                return false;
+            }
+            let left = room.checked_sub(it.sh_size(endian).into());
+            room = left.unwrap_or(0);
+            left.is_some()
         });
         let tables = sections.filter_map(move |it| Some(it.rela(endian, bytes).ok()??.0));
         let is_mips64el = self.file.header.is_mips64el(endian);

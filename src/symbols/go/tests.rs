@@ -407,3 +407,48 @@ info: .long 0, 0, 0, 0, 1, 1, 1, 3, 0, 0, 0
     }
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
+
+#[test]
+fn long_lists_of_values_do_not_make_it_long_to_see_what_was_inlined() {
+    // Each function has a long list that says that nothing was, and many addresses may be that of the tree.
+    let functions = "\
+.text
+.globl _start
+_start:
+text: .fill 2000, 1, 0x90
+etext:
+.section .gopclntab,\"a\"
+table: .long 0xfffffff1
+.byte 0, 0, 1, 8
+.quad 2000, 0, 0, names - table, names - table, names - table, values - table, infos - table
+names: .asciz \"main.main\"
+values: .byte 0
+.fill 65536, 2, 0x101
+.byte 0
+.balign 8
+infos:
+.set n, 0
+.rept 2000
+.long n, 2001 * 8 + 72 * n
+.set n, n + 1
+.endr
+.long 2000, 0
+.set n, 0
+.rept 2000
+.long n, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0x4000000, 0, 0, 1, 0, 0, 0, 0
+.set n, n + 1
+.endr
+.section .noptrdata,\"aw\"
+.quad table
+.fill 152
+.quad text, etext, text
+.fill 72
+.quad table, table, table, table, table, table, table, table
+.quad table, table, table, table, table, table, table, table
+";
+    let bytes = V20.made_of(functions);
+    let started = Instant::now();
+    let module = ElfModule::parse(&bytes, None).unwrap();
+    assert_eq!(module.table().len(), 2000);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
