@@ -60,7 +60,7 @@ enum Command {
     /// Print where the samples of a recording fell.
     Report(Box<report::Args>),
     /// Print the samples of a recording one by one.
-    Script(script::Args),
+    Script(Box<script::Args>),
     /// Print the code of functions with the share of each instruction.
     Annotate(annotate::Args),
     /// Print the events of a recording.

@@ -28,6 +28,7 @@ use crate::render::script::Show;
 use crate::render::script::Shown;
 use crate::render::script::Since;
 use crate::render::script::Source;
+use crate::render::script::Switch;
 use crate::render::script::script;
 use crate::replay::Index;
 use crate::replay::Names;
@@ -139,6 +140,15 @@ pub(super) struct Args {
     /// How many bytes behind an address of `-S` count as it.
     #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "symbols")]
     addr_range: u64,
+    /// Only samples from one of this event on, up to one of `--switch-off`.
+    #[arg(long, value_name = "EVENT")]
+    switch_on: Option<String>,
+    /// Only samples up to one of this event, and again from one of `--switch-on` on.
+    #[arg(long, value_name = "EVENT")]
+    switch_off: Option<String>,
+    /// The samples of these two events, too.
+    #[arg(long)]
+    show_on_off_events: bool,
     /// No more of a call chain behind these functions.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     stop_bt: Vec<String>,
@@ -360,8 +370,27 @@ fn options(
             symbols: args.symbols.clone(),
             addr_range: args.addr_range,
             event: None,
+            switch: switch(args, recording)?,
         },
         dump: if args.dump_raw_trace { file.origins(recording) } else { Vec::new() },
+    })
+}
+
+/// From which event to which samples are printed.
+fn switch(args: &Args, recording: &Recording) -> Result<Switch, Failure> {
+    let number = |option: &str, name: &Option<String>| {
+        let Some(name) = name else { return Ok(None) };
+        let found = (0..).zip(&recording.events).find(|(_, it)| it.name == *name);
+        found.map(|(idx, _)| Some(idx)).ok_or_else(|| {
+            Failure::new(format!("cannot switch by `{option} {name}`"))
+                .cause("the recording has no such event")
+                .hint(format!("see `bpfperf evlist -i {}`", args.input.display()))
+        })
+    };
+    Ok(Switch {
+        on: number("--switch-on", &args.switch_on)?,
+        off: number("--switch-off", &args.switch_off)?,
+        is_shown: args.show_on_off_events,
     })
 }
 

@@ -28,6 +28,39 @@ pub struct Only {
     pub addr_range: u64,
     /// One event, by its number in the recording.
     pub event: Option<u32>,
+    /// From one event to another.
+    pub switch: Switch,
+}
+
+/// Events, by their numbers in the recording, from which and up to which samples are wanted, again and
+/// again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// From this event on; `None` for the beginning.
+    pub on: Option<u32>,
+    /// Up to this event; `None` for the end.
+    pub off: Option<u32>,
+    /// Whether samples of the two are wanted themselves.
+    pub is_shown: bool,
+}
+
+impl Switch {
+    /// Whether it restricts anything.
+    pub(super) fn is_set(self) -> bool {
+        self.on.is_some() || self.off.is_some()
+    }
+
+    /// Whether a sample of `event` is wanted, the next in the order of time; `is_on` is what was left by the
+    /// one before, at first `None`.
+    ///
+    /// Source: `evswitch__discard()` in `tools/perf/util/evswitch.c`.
+    pub(super) fn wants(self, event: u32, is_on: &mut Option<bool>) -> bool {
+        let was_on = is_on.unwrap_or(self.on.is_none());
+        let by = if was_on { self.off } else { self.on };
+        let is_switch = by == Some(event);
+        *is_on = Some(was_on != is_switch);
+        if is_switch { self.is_shown } else { was_on }
+    }
 }
 
 impl Only {
@@ -96,6 +129,22 @@ mod tests {
         assert!(only(&["0x1001"], 0x10).has_symbol(None, Addr(0x1010)));
         assert!(!only(&["0x1001"], 0xf).has_symbol(None, Addr(0x1010)));
         assert!(!only(&["main"], 0).has_symbol(None, Addr(0x1010)));
+    }
+
+    #[test]
+    fn samples_are_wanted_from_one_event_to_another() {
+        let check = |on, off, is_shown, want: &str| {
+            let (switch, mut is_on) = (Switch { on, off, is_shown }, None);
+            let events = [0, 1, 0, 2, 0, 2, 1, 1, 0];
+            let kept = events.iter().filter(|it| switch.wants(**it, &mut is_on));
+            assert_eq!(kept.map(u32::to_string).collect::<String>(), want);
+        };
+        check(None, None, false, "010202110");
+        check(Some(1), None, false, "0202110");
+        check(Some(1), None, true, "10202110");
+        check(None, Some(2), false, "010");
+        check(Some(1), Some(2), false, "010");
+        check(Some(1), Some(2), true, "102110");
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(super) struct Formatter<'a> {
     pub(super) n_guest: u64,
     /// Samples that have no name where one is shown.
     pub(super) nameless: Nameless,
+    /// Whether samples are wanted, by [`Switch`](super::Switch).
+    pub(super) is_on: Option<bool>,
 }
 
 /// What stands at the beginning of a line.
@@ -104,6 +106,7 @@ impl<'a> Formatter<'a> {
             n_samples: 0,
             n_guest: 0,
             nameless: Nameless::default(),
+            is_on: None,
         }
     }
 

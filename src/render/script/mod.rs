@@ -56,6 +56,7 @@ pub use clock::Precision;
 pub use clock::Since;
 pub use fields::Fields;
 pub use filter::Only;
+pub use filter::Switch;
 pub use selection::Chains;
 pub use selection::FieldError;
 pub use selection::Form;
@@ -257,7 +258,9 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
         done.map(|()| text)
     };
     // What is printed by what was printed before takes one formatter, which knows that.
-    let is_in_order = shown.intersects(Fields::IN_ORDER) || options.clock.is_in_order();
+    let is_in_order = shown.intersects(Fields::IN_ORDER)
+        || options.clock.is_in_order()
+        || options.only.switch.is_set();
     let format_all = |batches: &[Entry]| -> Vec<Result<Vec<u8>, perfdata::Error>> {
         if is_in_order {
             batches.chunks(BATCH).map(format).collect()

@@ -111,6 +111,9 @@ impl Formatter<'_> {
         if self.options.only.needs_names() && !self.is_wanted_place(&frame) {
             return;
         }
+        if !self.options.only.switch.wants(idx, &mut self.is_on) {
+            return;
+        }
         self.n_samples += 1;
         let far = if fields.intersects(Fields::FAR) { layout.decode(body, at).ok() } else { None };
         let both = layout.callchain(body).and_then(|it| Ok((it, layout.user_state(body)?)));
