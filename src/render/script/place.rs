@@ -417,7 +417,9 @@ impl<'a> Words<'a> {
 
     fn add(&mut self, parts: &[&[u8]]) -> u32 {
         let start = self.bytes.len();
-        parts.iter().for_each(|it| self.bytes.extend_from_slice(it));
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
         self.ranges.push(start..self.bytes.len());
         u32::try_from(self.ranges.len() - 1).unwrap_or(u32::MAX)
     }
