@@ -211,7 +211,7 @@ fn truth(dir: &Path, name: &str) -> Vec<(u64, Known)> {
 /// Checks that all that is in `want` is known of `name`, whose code lies `moved` bytes further on.
 #[track_caller]
 fn check_lines(dir: &Path, name: &str, want: &[(u64, Known)], moved: u64, what: &str) {
-    let file = ModuleFile::at(&dir.join(name));
+    let file = ModuleFile::at(dir.join(name));
     let code = ElfCode::load(&Disk, &file, &Places::default()).unwrap();
     let module = ElfModule::load(&Disk, &file, &Places::default()).unwrap();
     let lines = code.lines().unwrap_or_else(|| panic!("{what}: no lines"));
