@@ -265,7 +265,7 @@ impl Scope<'_> {
         let symbol = location.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
         let dso = location.dso.and_then(|it| self.resolved.dsos.get(it.0 as usize));
         let addr = match role {
-            Role::Sampled => location.addr,
+            Role::Sampled => location.linked,
             Role::Caller => location.ip,
         };
         match (symbol, dso) {

@@ -136,6 +136,7 @@ impl Samples {
         self.resolved.locations.push(Location {
             ip: Addr(ip.unwrap_or(start + 0x1_0000)),
             addr: Addr(addr),
+            linked: Addr(addr),
             owner: None,
             dso,
             symbol,

@@ -25,6 +25,7 @@ use crate::symbols::Symbols;
 use crate::symbols::demangle;
 use crate::units::Addr;
 use crate::units::BuildId;
+use crate::units::FileOffset;
 use crate::units::Pid;
 
 use super::Frame;
@@ -330,6 +331,18 @@ impl<'a> Names<'a> {
         let mapping = self.index.timeline.mapping(idx);
         let addr = Addr(frame.ip.0.wrapping_sub(mapping.bias));
         mapping.jit_code.is_none().then(|| (self.module_of(idx), addr))
+    }
+
+    /// The link-time address of `frame`, whose `name` this is, where the file that it is in is known; else
+    /// its address in the module.
+    pub fn linked(&self, frame: &Frame, name: &Name<'_>) -> Addr {
+        let Some(Owner::Mapping(idx)) = frame.owner else { return name.addr };
+        let module = &self.modules[self.module_of(idx) as usize];
+        let linked = match module.table.get() {
+            Some(Table::Elf(table)) => table.vaddr(FileOffset(name.addr.0)),
+            _ => None,
+        };
+        linked.unwrap_or(name.addr)
     }
 
     /// What `frame` is called.

@@ -207,6 +207,8 @@ pub struct Location {
     /// The address in the module (`ip - mapping start + pgoff`), equal to `ip` for the kernel, for
     /// BPF and where there is no module.
     pub addr: Addr,
+    /// The same address as the file's linker knew it, where the file is known; else `addr`.
+    pub linked: Addr,
     /// What covered the address at its time, which tells apart what has the same name; `None` where
     /// nothing did.
     pub owner: Option<Owner>,

@@ -28,8 +28,12 @@ use bpfperf::symbols::ElfModule;
 use bpfperf::symbols::Functions;
 use bpfperf::symbols::JitDump;
 use bpfperf::symbols::Kallsyms;
+use bpfperf::symbols::LineTable as _;
+use bpfperf::symbols::OwnedBytes;
 use bpfperf::symbols::PerfMap;
+use bpfperf::symbols::Tables;
 use bpfperf::symbols::demangle;
+use bpfperf::symbols::skeleton;
 use bpfperf::units::Addr;
 use bpfperf::units::FileOffset;
 use bpfperf::unwind;
@@ -170,17 +174,29 @@ fn elf(bytes: &[u8]) {
             }
         }
     }
-    let _ = black_box(Functions::parse(bytes, None));
+    if let Ok(functions) = Functions::parse(bytes, None) {
+        black_box(functions.offset("work"));
+    }
+    for tables in [Tables::Names, Tables::NamesAndFrames] {
+        let Ok(kept) = skeleton(bytes, tables, 1 << 20) else { continue };
+        if let Ok(module) = ElfModule::parse(&kept, None) {
+            black_box(module.table().len());
+        }
+    }
 }
 
 fn dwarf(bytes: &[u8]) {
-    let Ok(code) = ElfCode::parse(Arc::new(bytes.to_vec()), None) else { return };
-    let Some(lines) = code.lines() else { return };
-    let mut frames = Vec::new();
-    for addr in some_addresses(bytes) {
-        lines.frames(addr, &mut frames);
+    let whole = Arc::new(bytes.to_vec());
+    for debug in [None, Some(Arc::clone(&whole) as OwnedBytes)] {
+        let Ok(code) = ElfCode::parse(Arc::clone(&whole) as OwnedBytes, debug) else { return };
+        let Some(lines) = code.lines() else { continue };
+        let mut frames = Vec::new();
+        for addr in some_addresses(bytes) {
+            lines.frames(addr, &mut frames);
+            black_box(lines.at(addr));
+        }
+        black_box(frames.len());
     }
-    black_box(frames.len());
 }
 
 fn unwind(bytes: &[u8]) {
@@ -316,8 +332,60 @@ fn programs() -> Vec<Vec<u8>> {
         assert!(made.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&made.stderr));
         fs::read(dir.path().join("a")).expect("what was made")
     };
-    flags.iter().map(make).collect()
+    let mut all: Vec<_> = flags.iter().map(make).collect();
+    // Of Go, whose table names all that has no symbols.
+    fs::write(dir.path().join("a.c"), GO).expect("a source");
+    all.extend(
+        [&["-static", "-s", "-xassembler"], &["-static-pie", "-s", "-xassembler"]]
+            .map(|it| make(&&it[..])),
+    );
+    all
 }
+
+/// Two functions with the table that Go 1.20 has of them, in assembly: into the first another one is inlined.
+const GO: &str = "\
+.text
+.globl _start
+_start:
+text: .fill 64, 1, 0x90
+f1: .fill 192, 1, 0x90
+etext:
+.section .data.rel.ro,\"aw\"
+.balign 16
+table: .long 0xfffffff1
+.byte 0, 0, 1, 8
+.quad 2, 1, 0, names - table, units - table, files - table, values - table, infos - table
+names: .asciz \"main.main\"
+name1: .asciz \"main.(*T).Work\"
+name2: .asciz \"main.inner\"
+.balign 4
+units: .long 0
+files: .asciz \"/src/main.go\"
+values: .byte 0
+stack: .byte 2, 64, 0
+file: .byte 2, 64, 0
+line: .byte 20, 16, 8, 16, 3, 32, 0
+inlines: .byte 0, 16, 2, 16, 1, 32, 0
+.balign 8
+infos: .long 0, info0 - infos, f1 - text, info1 - infos, etext - text
+info0: .long 0, 0, 0, 0, stack - values, file - values, line - values, 3, 0, 1
+.byte 0, 0, 0, 4
+.long 0, 0, inlines - values, -1, -1, -1, tree - gofunc
+info1: .long f1 - text, name1 - names, 0, 0, stack - values, file - values, line - values, 0, 0, 1
+.byte 0, 0, 0, 0
+.section .rodata
+gofunc: .quad 0
+tree: .long 0, name2 - names, 4, 1
+.section .noptrdata,\"aw\"
+.balign 8
+.fill 16
+.quad table
+.fill 152
+.quad text, etext, text, etext
+.fill 128
+.quad gofunc
+.fill 64
+";
 
 fn mangled() -> Vec<Vec<u8>> {
     let names = [

@@ -387,7 +387,7 @@ impl<'a> Places<'a> {
             out.extend_from_slice(b"\n  ");
             out.extend_from_slice(escape(dso.short_name.as_bytes()).as_bytes());
             out.push(b'[');
-            hex(name.addr.0, 0, out);
+            hex(self.code.names.linked(frame, name).0, 0, out);
             out.push(b']');
         }
     }

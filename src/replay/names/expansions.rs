@@ -77,6 +77,7 @@ impl Names<'_> {
             let location = Location {
                 ip,
                 addr: name.addr,
+                linked: self.linked(frame, name),
                 owner,
                 dso,
                 symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),

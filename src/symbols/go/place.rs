@@ -53,14 +53,13 @@ impl<'data> Placed<'data> {
         let image = Image { file, segments: file.segments() };
         let (table, at) = image.table()?;
         let modules = image.modules(at);
+        let (first, end) = (table.function(0)?.start, table.end()?);
         if table.version < Version::V18 {
             // Its functions have their addresses.
             let is_there = !modules.is_empty() || !image.has_module_data();
-            let start = table.function(0)?.start;
-            let placed = Self { table, text: 0, trees: None };
-            return (is_there && image.is_code(start)).then_some(placed);
+            let is_code = image.is_code(first) && image.is_code(end.wrapping_sub(1));
+            return (is_there && is_code).then_some(Self { table, text: 0, trees: None });
         }
-        let (first, end) = (table.function(0)?.start, table.end()?);
         for module in &modules {
             let word = |idx: usize| module.get(idx).copied();
             // `minpc`, `maxpc` and `text`.

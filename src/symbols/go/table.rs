@@ -196,7 +196,8 @@ impl<'data> Table<'data> {
         let next = self.entry(at + 2)?;
         // What describes it says again where it starts.
         let again = number(info, 0, self.entry_width(), self.endian)?;
-        (start < next && again == start).then_some(Function { start, next, info })
+        let is_within = start < next && next <= self.end()?;
+        (is_within && again == start).then_some(Function { start, next, info })
     }
 
     /// The function whose code is at `at`, counted as its start is.

@@ -361,6 +361,43 @@ fn what_a_recording_keeps_of_a_file_has_its_names_and_its_own_lines() {
 }
 
 #[test]
+fn a_damaged_table_names_no_other_code() {
+    use object::Object as _;
+    use object::ObjectSection as _;
+
+    let bytes = V20.made();
+    let table = object::File::parse(&*bytes).unwrap();
+    let (at, len) = table.section_by_name(".gopclntab").unwrap().file_range().unwrap();
+    let (start, text_len) = text(&bytes);
+    let mut state = 7_u64;
+    let mut number = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+        usize::try_from((state >> 33) % below).unwrap()
+    };
+    let mut n_named = 0;
+    for _ in 0..2000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..=number(3) {
+            let place = usize::try_from(at).unwrap() + number(len);
+            damaged[place] = [0, 1, 0x7f, 0x80, 0xff, damaged[place] ^ 4][number(6)];
+        }
+        let module = ElfModule::parse(&damaged, None).unwrap();
+        let code = ElfCode::parse(Arc::new(damaged), None).unwrap();
+        let (lines, mut frames) = (code.lines(), Vec::new());
+        for symbol in module.table().iter() {
+            assert!(start <= symbol.start.0 && symbol.end.0 <= start + text_len, "{symbol:?}");
+            n_named += 1;
+        }
+        for addr in start - 9..start + text_len + 9 {
+            if let Some(lines) = &lines {
+                lines.frames(Addr(addr), &mut frames);
+            }
+        }
+    }
+    assert!(2000 < n_named, "{n_named}");
+}
+
+#[test]
 fn a_table_costs_no_more_than_its_length_allows() {
     // Thousands of functions with one name of a megabyte, and with one long list of values.
     let functions = "\
