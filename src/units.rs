@@ -171,6 +171,13 @@ fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
+/// Whether a terminal would do something else than show this: controls, and marks that turn the
+/// direction of text or end a line.
+pub fn is_unfit(it: char) -> bool {
+    it.is_control()
+        || matches!(it, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use crate::units::is_unfit;
+
 use super::Btf;
 use super::types::ByteOrder;
 use super::types::Encoding;
@@ -186,9 +188,7 @@ impl Printer<'_> {
                         self.push(format_args!("\\x{:02x}", u32::from(char)));
                     }
                     // Controls beyond ASCII, and marks that turn the direction of text.
-                    _ if char.is_control()
-                        || matches!(char, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-                    {
+                    _ if is_unfit(char) => {
                         self.push(format_args!("\\u{{{:x}}}", u32::from(char)));
                     }
                     _ => self.text.push(char),

@@ -10,6 +10,7 @@ use crate::replay::Nameless;
 use crate::replay::Names;
 use crate::replay::NoKernel;
 use crate::replay::Unnamed;
+use crate::replay::resolved::Dso;
 use crate::symbols::Error;
 use crate::symbols::Files as _;
 use crate::symbols::Identity;
@@ -37,6 +38,9 @@ struct Means<'m> {
 ///
 /// Below `symfs` are files of another machine, which no package of this one helps.
 pub(super) fn tell(names: &Names<'_>, nameless: &Nameless, symfs: Option<&Symfs>) {
+    for (map, n_lines) in names.skipped_lines() {
+        message::warn(&skipped(map, n_lines));
+    }
     let lacking = names.lacking(nameless);
     let urls = env::var_os("DEBUGINFOD_URLS");
     let has_servers = urls.is_some_and(|it| !it.is_empty());
@@ -44,6 +48,15 @@ pub(super) fn tell(names: &Names<'_>, nameless: &Nameless, symfs: Option<&Symfs>
     let Some((warning, hint)) = lines(&lacking, nameless.n_samples, &means) else { return };
     message::warn(&warning);
     message::hint(&hint);
+}
+
+/// Tells that so many lines of `map` made no sense.
+fn skipped(map: &Dso, n_lines: u64) -> String {
+    let path = &map.long_name;
+    match n_lines {
+        1 => format!("1 line of `{path}` is no entry and was skipped"),
+        n => format!("{n} lines of `{path}` are no entries and were skipped"),
+    }
 }
 
 /// A warning and a hint; `None` where nothing of weight is lacking.
@@ -92,6 +105,10 @@ fn package(file: &ModuleFile) -> Option<String> {
 fn in_words(what: &Lacked<'_>) -> String {
     let words = match what {
         Lacked::Symbols(_) => "stripped",
+        Lacked::TooLong(_, at) => {
+            let at = at.display();
+            return format!("stripped; `{at}` is too long to be known by its CRC");
+        }
         Lacked::File(_, Error::Open { .. }) => "not there",
         Lacked::File(_, Error::OtherBuild { .. }) => "another build is there",
         Lacked::File(_, Error::OtherFile { .. }) => {
@@ -99,6 +116,10 @@ fn in_words(what: &Lacked<'_>) -> String {
         }
         Lacked::File(..) => "no ELF file",
         Lacked::Map(_, why) => return why.to_string(),
+        Lacked::Moved(file) => {
+            let path = String::from_utf8_lossy(&file.path);
+            return format!("in memory without a file, where the code of `{path}` was before");
+        }
         Lacked::Kernel(NoKernel::Hidden) => "it hides its addresses",
         Lacked::Kernel(NoKernel::Other) => "no kernel at hand is known to be the recorded one",
     };
@@ -109,9 +130,14 @@ fn in_words(what: &Lacked<'_>) -> String {
 fn hint(lacking: &Lacking<'_>, others: &[Lacking<'_>], means: &Means<'_>) -> String {
     let Lacking { dso, what, n_samples: _ } = lacking;
     let (file, error) = match *what {
-        Lacked::Symbols(file) => (file, None),
+        Lacked::Symbols(file) | Lacked::TooLong(file, _) => (file, None),
         Lacked::File(file, error) => (file, Some(error)),
         Lacked::Map(pid, why) => return hint_of_map(pid, why),
+        Lacked::Moved(_) => {
+            return "code that a program moves to memory of its own, as for large pages, has no file to \
+                    be named by: record it without that"
+                .to_owned();
+        }
         Lacked::Kernel(why) => return hint_of_kernel(why),
     };
     let path = undeleted(&file.path).unwrap_or(&file.path);
@@ -124,12 +150,12 @@ fn hint(lacking: &Lacking<'_>, others: &[Lacking<'_>], means: &Means<'_>) -> Str
     match error {
         None => match (means.owner)(file) {
             Some(package) => {
-                let mut packages = vec![format!("`{package}-dbgsym`")];
+                let mut packages = vec![symbols_of(&package)];
                 for other in others {
                     if let Lacked::Symbols(file) = other.what
                         && let Some(package) = (means.owner)(file)
                     {
-                        packages.push(format!("`{package}-dbgsym`"));
+                        packages.push(symbols_of(&package));
                     }
                 }
                 packages.dedup();
@@ -151,6 +177,17 @@ fn hint(lacking: &Lacking<'_>, others: &[Lacking<'_>], means: &Means<'_>) -> Str
             "say with `--symfs DIR` where the recorded machine's `{}`{id} is{servers}",
             path.display()
         ),
+    }
+}
+
+/// The package with the debug symbols of `package`, as Debian and those after it call it.
+///
+/// Source: `debug-packages` of the C library is made by its own rules, since `valgrind` and `gdb` need it; all
+/// others are made by `dh_strip(1)`.
+fn symbols_of(package: &str) -> String {
+    match package.strip_prefix("libc6") {
+        Some("" | "-i386" | "-amd64" | "-x32") => "`libc6-dbg`".to_owned(),
+        _ => format!("`{package}-dbgsym`"),
     }
 }
 
@@ -194,7 +231,7 @@ fn hint_of_kernel(why: NoKernel) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::resolved::Dso;
+    use crate::replay::timeline::MappedFile;
     use crate::units::BuildId;
 
     fn dso(name: &str) -> Dso {
@@ -219,7 +256,7 @@ mod tests {
             })
             .collect();
         let owner = |file: &ModuleFile| {
-            let packages = [("liba.so", "liba1"), ("c", "c-tools")];
+            let packages = [("liba.so", "liba1"), ("c", "c-tools"), ("libc.so.6", "libc6")];
             let own = packages.into_iter().find(|it| file.path.ends_with(it.0));
             own.map(|it| it.1.to_owned())
         };
@@ -255,6 +292,13 @@ mod tests {
                  `liba1-dbgsym`, `c-tools-dbgsym`, or set `DEBUGINFOD_URLS` to the servers of the distribution",
             ],
         );
+    }
+
+    #[test]
+    fn the_symbols_of_the_c_library_have_a_name_of_their_own() {
+        let (_, hint) = told(&[("libc.so.6", None, 300), ("c", None, 200)], true).unwrap();
+        assert!(hint.ends_with(": `libc6-dbg`, `c-tools-dbgsym`"), "{hint}");
+        assert_eq!(symbols_of("libc6-dev"), "`libc6-dev-dbgsym`");
     }
 
     #[test]
@@ -313,6 +357,30 @@ mod tests {
         assert!(
             told(Unnamed::MadeElsewhere).1.starts_with("`--symfs DIR` takes `DIR/tmp/perf-7.map`")
         );
+    }
+
+    #[test]
+    fn skipped_lines_of_a_map_are_counted() {
+        let map = dso("perf-7.map");
+        assert_eq!(
+            [1, 2].map(|it| skipped(&map, it)),
+            [
+                "1 line of `/usr/lib/perf-7.map` is no entry and was skipped",
+                "2 lines of `/usr/lib/perf-7.map` are no entries and were skipped",
+            ]
+        );
+    }
+
+    #[test]
+    fn code_in_the_place_of_a_files_is_told() {
+        let dso = dso("[JIT] tid 7");
+        let (path, build_id, inode) = (b"/bin/x\x1b".to_vec(), None, None);
+        let what = Lacked::Moved(&MappedFile { path, build_id, inode });
+        let lacking = [Lacking { dso: &dso, what, n_samples: 500 }];
+        let means = Means { has_servers: false, owner: &|_| None };
+        let (warning, _) = lines(&lacking, 1000, &means).unwrap();
+        let want = "(in memory without a file, where the code of `/bin/x\x1b` was before)";
+        assert!(warning.ends_with(want), "{warning}");
     }
 
     #[test]

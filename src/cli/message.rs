@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use nix::errno::Errno;
 
+use crate::units::is_unfit;
+
 /// Why a command could not do its work: one sentence, its cause, and what would help.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -71,10 +73,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Names from files may hold anything; on a terminal they stay text, and one line.
+/// Names from files may hold anything; on a terminal they stay text, in one line and one direction.
 fn one_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, it| {
-        if it.is_control() {
+        if is_unfit(it) {
             out.extend(it.escape_default());
         } else {
             out.push(it);
@@ -127,6 +129,7 @@ mod tests {
             failure.to_string(),
             "error: cannot read `a\\u{1b}b`\n  because: bad\\nname\nhint: try `x`"
         );
+        assert_eq!(one_line("a\u{202e}b"), "a\\u{202e}b");
     }
 
     #[test]

@@ -282,15 +282,7 @@ impl Sources for ThisMachine {
         if self.places.symfs.is_none() && written.is_some_and(|it| is_before(it, pid)) {
             return Err(Unnamed::OfAnotherProgram);
         }
-        let map = PerfMap::parse(&bytes);
-        if map.n_bad_lines != 0 {
-            message::warn(&format!(
-                "{} of `{}` are no entries and were skipped",
-                lines(map.n_bad_lines),
-                path.display()
-            ));
-        }
-        Ok(WrittenMap { map, written })
+        Ok(WrittenMap { map: PerfMap::parse(&bytes), written })
     }
 
     fn kernel(&self) -> Result<LocalKernel, NoKernel> {
@@ -327,8 +319,4 @@ fn tell_of_wait(url: &str, at_most: Duration) {
         "waiting for `{url}`, up to {} s without an answer; `DEBUGINFOD_URLS=` asks no server",
         at_most.as_secs()
     ));
-}
-
-fn lines(n: u64) -> String {
-    if n == 1 { "1 line".to_owned() } else { format!("{n} lines") }
 }

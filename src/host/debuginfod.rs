@@ -6,6 +6,8 @@
 //!
 //! Source: `debuginfod_find_debuginfo(3)`, "ENVIRONMENT VARIABLES" and "CACHE".
 
+mod clean;
+
 use std::env;
 use std::fmt;
 use std::fs;
@@ -35,6 +37,8 @@ use crate::symbols::Artifact;
 use crate::symbols::Identity;
 use crate::sys::map::FileMap;
 use crate::units::BuildId;
+
+use clean::clean;
 
 /// How long a server may take to send [`PROGRESS`], unless `DEBUGINFOD_TIMEOUT` says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -88,6 +92,8 @@ struct State {
     troubles: Vec<String>,
     /// Whether it was told that servers are waited for.
     has_told: bool,
+    /// Whether the cache was looked through for what is old.
+    is_clean: bool,
 }
 
 struct Server {
@@ -119,7 +125,7 @@ enum Error {
     NoTime(Duration),
     #[error("{0}")]
     Http(ureq::Error),
-    #[error("cannot write to the cache: {0}")]
+    #[error("{0}")]
     Cache(io::Error),
 }
 
@@ -155,6 +161,7 @@ impl Debuginfod {
             missing: Vec::new(),
             troubles: Vec::new(),
             has_told: false,
+            is_clean: false,
         };
         Some(Self { limits, cache, on_wait, state: Mutex::new(state) })
     }
@@ -177,7 +184,11 @@ impl Debuginfod {
         if state.missing.contains(&(build_id, artifact)) {
             return None;
         }
-        let State { agent, servers, waited, missing, troubles, has_told } = &mut *state;
+        let State { agent, servers, waited, missing, troubles, has_told, is_clean } = &mut *state;
+        if !std::mem::replace(is_clean, true) {
+            let cleaned = clean(&self.cache, SystemTime::now());
+            cleaned.unwrap_or_else(|error| tracing::debug!(%error, "the cache is not cleaned"));
+        }
         let mut is_sure = true;
         for server in servers.iter_mut().filter(|it| it.is_asked) {
             let url = server.url.trim_end_matches('/');
@@ -191,6 +202,16 @@ impl Debuginfod {
             match fetched {
                 Ok(()) => return Some(path),
                 Err(Error::Missing) => {}
+                // No other server would help.
+                Err(error @ Error::Cache(_)) => {
+                    let trouble =
+                        format!("nothing is fetched into `{}`: {error}", self.cache.display());
+                    troubles.push(trouble);
+                    for server in servers.iter_mut() {
+                        server.is_asked = false;
+                    }
+                    return None;
+                }
                 Err(error) => {
                     is_sure = false;
                     tracing::debug!(url, %error, "no debug information");
@@ -392,6 +413,22 @@ mod tests {
         max_size: 1 << 20,
     };
 
+    #[test]
+    fn a_cache_that_cannot_be_written_to_is_no_servers_fault() {
+        let (url, n_asked) = server(right);
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let client = Debuginfod::new(&url, file.join("cache"), LIMITS, |_, _| {}).unwrap();
+        for artifact in [Artifact::DebugInfo, Artifact::Executable] {
+            assert_eq!(client.find(id(), artifact), None);
+        }
+        let troubles = client.take_troubles();
+        let [trouble] = &troubles[..] else { panic!("{troubles:?}") };
+        assert!(trouble.starts_with("nothing is fetched into `"), "{trouble}");
+        assert_eq!(n_asked.load(Ordering::SeqCst), 1);
+    }
+
     /// A server that answers each request by `answer`, which is given the path; its address, and how
     /// often it was asked.
     fn server(answer: fn(&mut TcpStream, &str)) -> (String, Arc<AtomicUsize>) {
@@ -565,7 +602,7 @@ mod tests {
         let troubles = client.take_troubles();
         assert!(troubles.len() == 1 && troubles[0].contains(want), "{troubles:?}");
         let left = fs::read_dir(dir.path()).unwrap().flatten();
-        assert_eq!(left.flat_map(|it| fs::read_dir(it.path()).unwrap()).count(), 0);
+        assert_eq!(left.filter_map(|it| fs::read_dir(it.path()).ok()).flatten().count(), 0);
         let n_asked = n_asked.load(Ordering::SeqCst);
         assert!(n_asked == 1 || want.contains("longer"), "{n_asked}");
     }

@@ -222,8 +222,31 @@ pub fn find_binary(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::symbols::ElfModule;
+    use crate::symbols::ModuleFile;
+    use crate::symbols::Places;
+    use crate::symbols::Symbols;
+
+    #[test]
+    fn a_debug_file_that_is_too_long_to_be_summed_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |name: &str, args: &[&str]| {
+            let mut command = Command::new(name);
+            assert!(command.args(args).current_dir(dir.path()).output().unwrap().status.success());
+        };
+        fs::write(dir.path().join("a.c"), "int main(void) { return 0; }").unwrap();
+        run("gcc", &["-Wl,--build-id=none", "a.c", "-o", "abc"]);
+        run("objcopy", &["-S", "--add-gnu-debuglink=abc", "abc", "a"]);
+        let (path, debug) = (dir.path().join("a"), dir.path().join("abc"));
+        let load = || ElfModule::load(&Disk, &ModuleFile::at(&path), &Places::default()).unwrap();
+        assert_eq!((load().symbols(), load().too_long()), (Symbols::Full, None));
+        File::options().append(true).open(&debug).unwrap().set_len(3 << 30).unwrap();
+        assert_ne!(load().symbols(), Symbols::Full);
+        assert_eq!(load().too_long(), Some(&*debug));
+    }
 
     #[test]
     fn a_bare_name_is_looked_for_where_programs_and_libraries_are() {

@@ -101,6 +101,7 @@ impl Samples {
             jit_pid: Pid(0),
             jit_generation: 0,
             jit_code: None,
+            instead_of: None,
             is_kernel: false,
             is_executable: true,
         };

@@ -3,12 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a terminal would do something else than show this: controls, and marks that turn the
-/// direction of text or end a line.
-pub(super) fn is_unfit(it: char) -> bool {
-    it.is_control()
-        || matches!(it, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
+use crate::units::is_unfit;
 
 /// `name` with control characters and bytes that are no UTF-8 escaped: `\n`, `\t`, `\x1b`, `\xff`.
 ///

@@ -10,7 +10,7 @@ use serde_json::ser::CompactFormatter;
 use serde_json::ser::Formatter;
 use serde_json::ser::PrettyFormatter;
 
-use super::escape::is_unfit;
+use crate::units::is_unfit;
 
 /// How JSON is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

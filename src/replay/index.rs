@@ -587,6 +587,7 @@ impl Pass<'_> {
             file,
             bias: if is_identity { 0 } else { start.0.wrapping_sub(pgoff) },
             jit_code: None,
+            instead_of: None,
             jit_generation: 0,
             jit_pid: if (is_anonymous || is_fileless(&path)) && is_executable {
                 pid

@@ -189,6 +189,7 @@ impl Adding<'_> {
                     jit_pid: pid,
                     jit_generation: 0,
                     jit_code: jit_code.flatten(),
+                    instead_of: None,
                     is_kernel: false,
                     is_executable: true,
                 };
@@ -382,6 +383,7 @@ mod tests {
             jit_pid: Pid(if file == 0 { pid } else { 0 }),
             jit_generation: 0,
             jit_code: None,
+            instead_of: None,
             is_kernel: false,
             is_executable: true,
         };

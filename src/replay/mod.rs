@@ -66,6 +66,7 @@ pub use nameless::Lacked;
 pub use nameless::Lacking;
 pub use nameless::Nameless;
 pub use nameless::NoKernel;
+pub use nameless::Unknown;
 pub use names::Demangling;
 pub use names::LocalKernel;
 pub use names::Name;

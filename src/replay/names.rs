@@ -176,6 +176,8 @@ pub struct Names<'a> {
     groups: Vec<Option<Dso>>,
     /// The module of the kernel itself.
     kernel_dso: Option<usize>,
+    /// The kernel, where the recording has no mapping of it.
+    any_kernel: Dso,
     kernel: OnceLock<Result<(LocalKernel, u64), NoKernel>>,
     /// Functions of the recorded kernel that the recording itself names, by address.
     recorded: Vec<&'a KernelFunction>,
@@ -295,6 +297,7 @@ impl<'a> Names<'a> {
             ksymbol_dsos,
             groups,
             kernel_dso,
+            any_kernel: Dso { short_name: KERNEL.to_owned(), long_name: KERNEL.to_owned() },
             kernel,
             recorded,
             demangling: Demangling::default(),
@@ -466,21 +469,29 @@ impl<'a> Names<'a> {
         let mut found: Vec<Lacking<'_>> = Vec::new();
         for (mapping, n_samples) in nameless.by_mapping() {
             let module = &self.modules[self.module_of(mapping) as usize];
+            let instead_of = self.index.timeline.mapping(mapping).instead_of;
+            let moved = instead_of.and_then(|it| self.index.files.get(it.0 as usize));
             let what = match (&module.kind, module.table.get()) {
                 (ModuleKind::Elf(_), Some(Table::Elf(table)))
                     if table.symbols() == Symbols::Full =>
                 {
                     continue;
                 }
-                (ModuleKind::Elf(file), Some(Table::Elf(_))) => Lacked::Symbols(file),
+                (ModuleKind::Elf(file), Some(Table::Elf(table))) => match table.too_long() {
+                    Some(at) => Lacked::TooLong(file, at),
+                    None => Lacked::Symbols(file),
+                },
                 (ModuleKind::Elf(file), _) => match module.error.get() {
                     Some(error) => Lacked::File(file, error),
                     None => Lacked::Symbols(file),
                 },
                 // A map that was found may not tell of all that was made.
-                (ModuleKind::Jit { pid, .. }, _) => {
-                    Lacked::Map(*pid, module.unnamed.get().copied().unwrap_or(Unnamed::Absent))
-                }
+                (ModuleKind::Jit { pid, .. }, _) => match moved {
+                    Some(file) => Lacked::Moved(file),
+                    None => {
+                        Lacked::Map(*pid, module.unnamed.get().copied().unwrap_or(Unnamed::Absent))
+                    }
+                },
                 (ModuleKind::Kernel | ModuleKind::KernelModule(_), _) => match self.kernel.get() {
                     Some(Err(why)) => Lacked::Kernel(*why),
                     // What no symbol of the kernel covers is nobody's.
@@ -492,12 +503,30 @@ impl<'a> Names<'a> {
             let kernel = self.kernel_dso.filter(|_| matches!(what, Lacked::Kernel(_)));
             let module = kernel.map_or(module, |idx| &self.modules[idx]);
             let dso = module.undeleted_dso.as_ref().unwrap_or(&module.dso);
-            match found.iter_mut().find(|it| it.dso.long_name == dso.long_name) {
-                Some(same) => same.n_samples = same.n_samples.saturating_add(n_samples),
-                None => found.push(Lacking { dso, what, n_samples }),
-            }
+            add(&mut found, Lacking { dso, what, n_samples });
+        }
+        if let Some(Err(why)) = self.kernel.get()
+            && 0 < nameless.n_beyond_kernel()
+        {
+            let dso = self.kernel_dso.map_or(&self.any_kernel, |idx| &self.modules[idx].dso);
+            let (what, n_samples) = (Lacked::Kernel(*why), nameless.n_beyond_kernel());
+            add(&mut found, Lacking { dso, what, n_samples });
         }
         found.sort_by(|a, b| (b.n_samples, &a.dso.long_name).cmp(&(a.n_samples, &b.dso.long_name)));
+        found
+    }
+
+    /// The maps of code in which lines were no entries, and how many, of those that were asked for.
+    pub fn skipped_lines(&self) -> Vec<(&Dso, u64)> {
+        let mut found: Vec<(&Dso, u64)> = Vec::new();
+        for module in &self.modules {
+            if let Some(Table::PerfMap(map)) = module.table.get()
+                && map.n_bad_lines != 0
+                && found.iter().all(|it| it.0.long_name != module.dso.long_name)
+            {
+                found.push((&module.dso, map.n_bad_lines));
+            }
+        }
         found
     }
 
@@ -524,6 +553,21 @@ impl<'a> Names<'a> {
     /// Where symbols and code come from.
     pub(super) fn sources(&self) -> &dyn Sources {
         &self.sources
+    }
+}
+
+/// What the kernel is called where nothing is said of it.
+const KERNEL: &str = "[kernel.kallsyms]";
+
+/// Adds `lacking` to `found`, of which each lacks another thing.
+fn add<'n>(found: &mut Vec<Lacking<'n>>, lacking: Lacking<'n>) {
+    let is_moved = |it: &Lacking<'_>| matches!(it.what, Lacked::Moved(_));
+    let is_same = |it: &&mut Lacking<'_>| {
+        it.dso.long_name == lacking.dso.long_name && is_moved(it) == is_moved(&lacking)
+    };
+    match found.iter_mut().find(is_same) {
+        Some(same) => same.n_samples = same.n_samples.saturating_add(lacking.n_samples),
+        None => found.push(lacking),
     }
 }
 

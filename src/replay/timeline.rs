@@ -74,6 +74,8 @@ pub struct Mapping {
     /// The code that it is, by its number in [`Index::jit_codes`](super::Index::jit_codes), where a dump
     /// tells of it.
     pub jit_code: Option<u32>,
+    /// The file whose code was there before, of mappings of no file.
+    pub instead_of: Option<FileId>,
     /// Whether it belongs to the kernel.
     pub is_kernel: bool,
     /// Whether code may run there.
@@ -424,7 +426,8 @@ impl<'a> Builder<'a> {
             }
             Fact::Map { pid: Some(pid), start, end, mapping } => {
                 let space = self.space_of(pid) as usize;
-                let owner = self.own_mapping_id(pid, mapping);
+                let instead_of = self.code_file_at(space, &mapping, start, end);
+                let owner = self.own_mapping_id(pid, Mapping { instead_of, ..mapping });
                 let rests = if mapping.jit_pid == Pid(0) {
                     vec![(start, end)]
                 } else {
@@ -477,6 +480,24 @@ impl<'a> Builder<'a> {
             Fact::Unload(id) => {
                 self.untold.unload(id, now, &mut self.kernel_symbols, &self.ksymbols);
             }
+        }
+    }
+
+    /// The file whose code was in a range where `mapping` is of none.
+    fn code_file_at(
+        &self,
+        space: usize,
+        mapping: &Mapping,
+        start: u64,
+        end: u64,
+    ) -> Option<FileId> {
+        let is_made = |it: &Mapping| it.jit_pid != Pid(0);
+        let before = self.spaces[space].own.live_in(start, end).next().filter(|_| is_made(mapping));
+        let before = &self.mappings[before?.owner as usize];
+        if is_made(before) {
+            before.instead_of
+        } else {
+            before.is_executable.then_some(before.file)
         }
     }
 
@@ -634,6 +655,7 @@ mod tests {
             jit_pid: Pid(0),
             jit_generation: 0,
             jit_code: None,
+            instead_of: None,
             is_kernel: false,
             is_executable: true,
         };

@@ -11,6 +11,8 @@ mod tests;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::path::PathBuf;
 
 use object::Endianness;
 use object::FileKind;
@@ -46,6 +48,7 @@ use super::build_id::build_id_in;
 use super::find::DebugSearch;
 use super::find::FileSet;
 use super::find::FoundDebug;
+use super::find::Sought;
 use super::go;
 use super::go::Named;
 use super::plt;
@@ -79,6 +82,8 @@ pub struct ElfModule {
     symbols: Symbols,
     segments: Vec<Segment>,
     identity: Identity,
+    /// Where the file with its symbols may be, which was too long to be known again.
+    too_long: Option<PathBuf>,
 }
 
 /// How many bytes the names of a table have on average at the most. Those of C++ with templates have 550.
@@ -147,8 +152,8 @@ impl ElfModule {
         places: &Places,
     ) -> Result<Self, Error> {
         let found = FileSet::find(files, file, places)?;
-        let debug = match found.identity.symbols {
-            Symbols::Full => None,
+        let Sought { found: debug, too_long } = match found.identity.symbols {
+            Symbols::Full => Sought { found: None, too_long: None },
             Symbols::Dynamic | Symbols::None => {
                 found.search().find(|_, identity| identity.symbols == Symbols::Full)
             }
@@ -157,7 +162,7 @@ impl ElfModule {
         if found.bytes.has_changed() {
             return Err(Error::OtherFile { path: found.at });
         }
-        Self::unless_changed(this, debug)
+        Ok(Self { too_long, ..Self::unless_changed(this, debug)? })
     }
 
     /// `this`, unless the file with its symbols was written to while it was read.
@@ -183,14 +188,15 @@ impl ElfModule {
         places: &Places,
         saved: &[u8],
     ) -> Result<Self, Error> {
-        let debug = match Identity::of(saved)?.symbols {
-            Symbols::Full => None,
+        let Sought { found: debug, too_long } = match Identity::of(saved)?.symbols {
+            Symbols::Full => Sought { found: None, too_long: None },
             Symbols::Dynamic | Symbols::None => {
                 let search = DebugSearch::of_saved(files, file, places, saved)?;
                 search.find(|_, identity| identity.symbols == Symbols::Full)
             }
         };
-        Self::unless_changed(Self::parse(saved, debug.as_ref().map(|it| &*it.bytes)), debug)
+        let this = Self::parse(saved, debug.as_ref().map(|it| &*it.bytes));
+        Ok(Self { too_long, ..Self::unless_changed(this, debug)? })
     }
 
     /// Reads the symbols of `bytes`, the file that was mapped, with those of `debug`, a file that
@@ -239,6 +245,11 @@ impl ElfModule {
     /// [`Symbols::Full`].
     pub fn symbols(&self) -> Symbols {
         self.symbols
+    }
+
+    /// Where the file with its symbols may be, if that was too long to be known by its CRC.
+    pub fn too_long(&self) -> Option<&Path> {
+        self.too_long.as_deref()
     }
 
     /// What the file that was mapped says of itself.
@@ -341,6 +352,7 @@ fn parse<E: FileHeader<Endian = Endianness>>(
         symbols,
         segments: file.segments(),
         identity,
+        too_long: None,
     })
 }
 

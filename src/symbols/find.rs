@@ -147,6 +147,19 @@ pub(super) struct FoundDebug<B> {
     pub(super) status: FileStatus,
 }
 
+/// What came of looking for a file with debug information.
+#[derive(Debug)]
+pub(super) struct Sought<B> {
+    /// The file, if there is one.
+    pub(super) found: Option<FoundDebug<B>>,
+    /// Where one is that may be it, and is too long to be known by its CRC.
+    pub(super) too_long: Option<PathBuf>,
+}
+
+/// The longest file that is read to know it by its CRC, in bytes: that takes a second. Files that are longer have a
+/// build id.
+const MOST_SUMMED: usize = 2 << 30;
+
 /// What the debug information of a file is looked for by, at once or later.
 #[derive(Debug)]
 pub(super) struct DebugSearch<F: Files> {
@@ -184,10 +197,7 @@ impl<F: Files> DebugSearch<F> {
     }
 
     /// The first file with debug information that `is_wanted`, by its bytes and what it says of itself.
-    pub(super) fn find(
-        &self,
-        is_wanted: impl Fn(&[u8], &Identity) -> bool,
-    ) -> Option<FoundDebug<F::Bytes>> {
+    pub(super) fn find(&self, is_wanted: impl Fn(&[u8], &Identity) -> bool) -> Sought<F::Bytes> {
         let Self { files, places, path, identity, roots } = self;
         let build_id = identity.build_id;
         let sought = debug_files(path, identity);
@@ -199,11 +209,14 @@ impl<F: Files> DebugSearch<F> {
         let stored = stored.into_iter().map(|path| DebugFile { path, crc: None });
         let fetched = std::iter::once_with(|| files.fetch(build_id?, Artifact::DebugInfo));
         let fetched = fetched.flatten().map(|path| DebugFile { path, crc: None });
+        let mut too_long = None;
         let mut all = below_roots.chain(stored).chain(fetched);
-        all.find_map(|it| {
-            let Opened { bytes, status } = open_debug(files, &it, identity, &is_wanted)?;
+        let found = all.find_map(|it| {
+            let Opened { bytes, status } =
+                open_debug(files, &it, identity, &is_wanted, &mut too_long)?;
             Some(FoundDebug { at: it.path, bytes, status })
-        })
+        });
+        Sought { found, too_long }
     }
 }
 
@@ -301,11 +314,18 @@ fn open_debug<F: Files>(
     candidate: &DebugFile,
     of: &Identity,
     is_wanted: impl Fn(&[u8], &Identity) -> bool,
+    too_long: &mut Option<PathBuf>,
 ) -> Option<Opened<F::Bytes>> {
     let opened = files.open(&candidate.path).ok()?;
     let bytes = &opened.bytes;
     let identity = Identity::of(bytes).ok()?;
-    let is_it = candidate.is_of(of, &identity, || Some(crc32(bytes)));
+    let is_it = candidate.is_of(of, &identity, || {
+        if MOST_SUMMED < bytes.len() {
+            too_long.get_or_insert_with(|| candidate.path.clone());
+            return None;
+        }
+        Some(crc32(bytes))
+    });
     (is_it && is_wanted(bytes, &identity)).then_some(opened)
 }
 
@@ -604,7 +624,7 @@ mod tests {
         let debug = |files: &[_]| {
             let store = store(files);
             let found = FileSet::find(&store, &file, &places).unwrap();
-            found.search().find(|_, _| true).map(|it| it.at)
+            found.search().find(|_, _| true).found.map(|it| it.at)
         };
         let (in_it, out_of_it) = (
             (inside.as_str(), Some(one()), on_disk(7, 1)),

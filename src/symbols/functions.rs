@@ -45,7 +45,7 @@ impl Functions {
         let places = Places::default();
         let found = FileSet::find(files, &file, &places)?;
         let debug = found.search().find(|_, identity| identity.symbols == Symbols::Full);
-        Self::parse(&found.bytes, debug.as_ref().map(|it| &*it.bytes))
+        Self::parse(&found.bytes, debug.found.as_ref().map(|it| &*it.bytes))
     }
 
     /// Reads the symbol tables of `bytes`, and of `debug`, a file that holds its `.symtab`.

@@ -329,17 +329,17 @@ fn what_a_jit_compiler_in_a_container_wrote_is_saved() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     compile(dir, "guest", JIT, &[]);
-    let script = format!("mount -t tmpfs none /tmp && exec {}/jit", dir.display());
     // Where the scratch folder is below /tmp it is out of sight in there.
     let bound = format!(
-        "mkdir -p /run/bpfperf-test && mount -t tmpfs none /run/bpfperf-test && cp {}/guest /run/bpfperf-test/jit && mount -t tmpfs none /tmp && exec /run/bpfperf-test/jit",
+        "mount -t tmpfs none /mnt && cp {}/guest /mnt/jit && mount -t tmpfs none /tmp && exec /mnt/jit",
         dir.display()
     );
-    drop(script);
     let line = ["unshare", "-pfm", "--mount-proc", "sh", "-c", &bound];
     stdout_of(record(dir, &["--"]).args(line));
     check(dir, "made_by_hand(int, long)", "of_the_host");
     assert_eq!(n_saved(dir, "perf-map"), 1);
+    let (_, told) = shares(dir, &[], &[]);
+    assert!(told.contains("is no entry and was skipped"), "{told}");
 }
 
 /// A toy that makes code which spins at one place, writes where it lies to `/tmp/perf-OWN.map` under the
@@ -535,6 +535,20 @@ fn code_that_was_moved_to_memory_without_a_file_gets_no_name() {
     let rows = rows(dir);
     let told = rows.join("\n");
     assert!(rows[0].contains("moved") && !rows[0].ends_with("main"), "{told}");
+
+    // The same where memory is mapped over it, which the kernel tells.
+    let mapped_over = moved.replace(
+        "mremap(copy, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, moved)",
+        "mmap(moved, 4096, 7, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            memcpy(moved, copy, 4096)",
+    );
+    compile(dir, "over", &mapped_over, &[]);
+    stdout_of(&mut record(dir, &["--", "./over"]));
+    let (_, told) = shares(dir, &[], &[]);
+    let path = fs::canonicalize(dir.join("over")).unwrap();
+    let want =
+        format!("in memory without a file, where the code of `{}` was before", path.display());
+    assert!(told.contains(&want), "{told}");
 }
 
 #[test]

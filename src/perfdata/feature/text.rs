@@ -5,6 +5,8 @@ use std::fmt;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
 
+use crate::units::is_unfit;
+
 use crate::perfdata::Cursor;
 use crate::perfdata::Result;
 use crate::perfdata::cursor::until_zero;
@@ -83,6 +85,7 @@ impl fmt::Display for Text {
                     '\n' => f.write_str("\\n")?,
                     '\t' => f.write_str("\\t")?,
                     c if c.is_control() => write!(f, "\\x{:02x}", u32::from(c))?,
+                    c if is_unfit(c) => write!(f, "{}", c.escape_unicode())?,
                     c => f.write_char(c)?,
                 }
             }

@@ -11,6 +11,7 @@ use crate::perfdata::Registers;
 use crate::render::json;
 use crate::render::json::Layout;
 use crate::replay::Frame;
+use crate::replay::Unknown;
 
 use super::Fields;
 use super::line::Formatter;
@@ -88,9 +89,9 @@ impl Formatter<'_> {
         members.write(out);
     }
 
-    /// Whose an address is, if it has no name.
-    fn nameless(&self, frame: &Frame) -> Option<crate::replay::timeline::Owner> {
-        frame.owner.filter(|_| self.source.names.name(frame).symbol.is_none())
+    /// The address of `frame`, if it has no name.
+    fn nameless(&self, frame: &Frame) -> Option<Unknown> {
+        self.source.names.name(frame).symbol.is_none().then(|| Unknown::of(frame))
     }
 
     /// Appends a record that is no sample and says `text`.

@@ -16,6 +16,7 @@ use crate::replay::Name;
 use crate::replay::Names;
 use crate::replay::Programs;
 use crate::replay::SymbolName;
+use crate::replay::Unknown;
 use crate::replay::resolved::Dso;
 use crate::replay::resolved::Level;
 use crate::replay::timeline::Owner;
@@ -105,7 +106,7 @@ impl<'a> Places<'a> {
         frame: &Frame,
         fields: Fields,
         out: &mut Vec<u8>,
-    ) -> Option<Owner> {
+    ) -> Option<Unknown> {
         self.text(frame, (fields, true), out)
     }
 
@@ -115,11 +116,11 @@ impl<'a> Places<'a> {
         frame: &Frame,
         fields: Fields,
         out: &mut Vec<u8>,
-    ) -> Option<Owner> {
+    ) -> Option<Unknown> {
         self.text(frame, (fields, false), out)
     }
 
-    fn text(&mut self, frame: &Frame, style: (Fields, bool), out: &mut Vec<u8>) -> Option<Owner> {
+    fn text(&mut self, frame: &Frame, style: (Fields, bool), out: &mut Vec<u8>) -> Option<Unknown> {
         let number = self.styles.iter().position(|it| *it == style).unwrap_or_else(|| {
             self.styles.push(style);
             self.styles.len() - 1
@@ -155,7 +156,7 @@ impl<'a> Places<'a> {
                 self.make(frame, &name, &found, style, out, &mut Vec::new())
             }
         };
-        frame.owner.filter(|_| !has_name)
+        (!has_name).then(|| Unknown::of(frame))
     }
 
     /// Appends what is `known` of a frame at `ip`; whether it has a name.

@@ -15,9 +15,9 @@ use crate::replay::Event;
 use crate::replay::Frame;
 use crate::replay::Reading;
 use crate::replay::TaskAt;
+use crate::replay::Unknown;
 use crate::replay::resolved::Level;
 use crate::replay::spans::Moment;
-use crate::replay::timeline::Owner;
 use crate::replay::unnamed_comm;
 use crate::units::Addr;
 use crate::units::FileOffset;
@@ -348,10 +348,10 @@ impl Formatter<'_> {
             }
     }
 
-    /// Counts a sample; `nameless` is the owner of its address, if it has no name.
-    pub(super) fn count(&mut self, nameless: Option<Owner>, fields: Fields) {
+    /// Counts a sample; `unknown` is its address, if it has no name.
+    pub(super) fn count(&mut self, unknown: Option<Unknown>, fields: Fields) {
         if fields.contains(Fields::SYM) {
-            self.nameless.add(nameless, 1);
+            self.nameless.add(unknown, 1);
         }
     }
 }

@@ -109,6 +109,7 @@ mod tests {
     use crate::replay::Lacked;
     use crate::replay::Nameless;
     use crate::replay::Provenance;
+    use crate::replay::Unknown;
     use crate::replay::Unnamed;
     use crate::replay::WrittenMap;
     use crate::replay::programs::Notes;
@@ -208,6 +209,7 @@ mod tests {
                 jit_pid: Pid(0),
                 jit_generation: 0,
                 jit_code: None,
+                instead_of: None,
                 is_kernel: true,
                 is_executable: true,
             };
@@ -249,8 +251,11 @@ mod tests {
         let mut nameless = Nameless::default();
         for ip in [TEXT + 0x110, MODULE + 0x1010] {
             let owner = index.timeline.kernel(ip, Moment::START);
-            nameless.add(owner, 2);
+            nameless.add(Some(Unknown { owner, level: Level::Kernel }), 2);
         }
+        // And three beyond all that was told of.
+        nameless.add(Some(Unknown { owner: None, level: Level::Kernel }), 3);
+        nameless.add(Some(Unknown { owner: None, level: Level::User }), 1);
         let lacking = names.lacking(&nameless);
         let lacking: Vec<_> = lacking
             .iter()
@@ -261,7 +266,7 @@ mod tests {
             .collect();
         match names.kernel.get() {
             Some(Ok(_)) => assert_eq!(lacking, []),
-            _ => assert_eq!(lacking, [("[kernel.kallsyms]", NoKernel::Other, 4)]),
+            _ => assert_eq!(lacking, [("[kernel.kallsyms]", NoKernel::Other, 7)]),
         }
         assert_eq!(got.each_ref().map(Option::as_deref), want);
     }

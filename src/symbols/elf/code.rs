@@ -84,7 +84,8 @@ impl fmt::Debug for FindDebug {
 impl FindDebug {
     fn new<F: Files + 'static>(search: DebugSearch<F>) -> Self {
         Self(Box::new(move || {
-            let FoundDebug { at, bytes, status } = search.find(|bytes, _| has_lines(bytes))?;
+            let sought = search.find(|bytes, _| has_lines(bytes));
+            let FoundDebug { at, bytes, status } = sought.found?;
             let file = ElfFile::parse(Arc::new(bytes)).ok()?;
             Some(DebugFile { shift: 0, at: Some(at), file, status })
         }))

@@ -369,8 +369,27 @@ fn a_debug_file_without_a_build_id_must_have_the_crc_of_the_link() {
         workshop.store(name, &format!("/bin/{name}"));
         let at = offset_of(&workshop.files.0[Path::new("/bin/prog")], 0x1111_1111);
         assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "one+0x0");
+        // Where the section begins in the file says nothing.
+        move_to_odd_offset(workshop.files.0.get_mut(Path::new("/bin/prog")).unwrap());
+        assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "one+0x0");
         workshop.files.0.get_mut(Path::new(&format!("/bin/{name}"))).unwrap().push(0);
         assert_eq!(name_at(&workshop.load("/bin/prog", None).unwrap(), at), "-");
+    }
+}
+
+/// Moves the content of `.gnu_debuglink` to an odd place at the end of an ELF file of 64 bits.
+fn move_to_odd_offset(bytes: &mut Vec<u8>) {
+    let file = object::File::parse(&**bytes).unwrap();
+    let section = file.section_by_name(".gnu_debuglink").unwrap();
+    let (content, idx) = (section.data().unwrap().to_vec(), section.index().0);
+    bytes.resize(bytes.len() | 1, 0);
+    let new = bytes.len() as u64;
+    bytes.extend(content);
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap());
+    // `sh_offset` and `sh_addralign`.
+    for (place, value) in [(24, new), (48, 1)] {
+        let at = usize::try_from(headers).unwrap() + 64 * idx + place;
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 }
 
