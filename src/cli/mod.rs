@@ -28,6 +28,7 @@ mod record_counts;
 mod report;
 mod report_habits;
 mod report_samples;
+mod report_tasks;
 mod sample_options;
 mod script;
 mod sources;

@@ -59,6 +59,8 @@ use super::naming;
 use super::record_counts;
 use super::report_habits;
 use super::report_samples;
+use super::report_tasks;
+use super::report_tasks::Tasks;
 use super::script::stdout;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
@@ -135,6 +137,14 @@ pub(super) struct Args {
     /// Print how many records of each kind there are, and how many samples of each event.
     #[arg(long)]
     stats: bool,
+
+    /// Print the tasks of the recording, each below the one that made it.
+    #[arg(long)]
+    tasks: bool,
+
+    /// Print the tasks, and what each had mapped at last.
+    #[arg(long)]
+    mmaps: bool,
 
     /// Show samples of these processes only.
     #[arg(long, value_name = "PIDS", value_delimiter = ',')]
@@ -256,6 +266,17 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let cannot = |error| input::cannot_read(&args.input, &error);
+    if let Some(shown) = args.shown_tasks() {
+        let index = Index::new(&recording, &file, &shown.wanted()).map_err(cannot)?;
+        input::check(&args.input, &index)?;
+        let tasks = Tasks::new(&recording, &index, &file).map_err(|error| cannot(error.into()))?;
+        tasks.write(shown, &mut out).and_then(|()| out.flush()).map_err(cannot_write)?;
+        if tasks.n_left_out != 0 && !args.quiet {
+            let n = tasks.n_left_out;
+            message::warn(&format!("the mappings of {n} tasks are left out: too many for memory"));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let dumps = DumpsOnDisk::new(&args.symbols_from);
     let index = Index::with_dumps(&recording, &file, &Wanted::default(), &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
@@ -341,6 +362,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
+    /// What of tasks is shown in the place of a report.
+    fn shown_tasks(&self) -> Option<report_tasks::Shown> {
+        match (self.tasks, self.mmaps) {
+            (_, true) => Some(report_tasks::Shown::Maps),
+            (true, false) => Some(report_tasks::Shown::Tasks),
+            (false, false) => None,
+        }
+    }
+
     /// What is asked of the profile.
     fn request(&self) -> Result<Request, Failure> {
         let mut meta_keys = Vec::new();

@@ -139,3 +139,8 @@ fn branches_are_counted_where_there_are_some() {
     check("branches", "to", &["-s", "addr_to,comm", "-b"]);
     check("branches", "sym", &["-s", "sym"]);
 }
+
+#[test]
+fn tasks_and_their_mappings_are_told() {
+    check("samples", "tasks", &["--tasks"]);
+}
