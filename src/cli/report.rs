@@ -25,6 +25,7 @@ use crate::profile::PrivilegeKey;
 use crate::profile::Request;
 use crate::profile::Shape;
 use crate::profile::Sort;
+use crate::profile::hierarchies;
 use crate::profile::histograms;
 use crate::render;
 use crate::render::report;
@@ -157,6 +158,10 @@ pub(super) struct Args {
     /// Count samples on these CPUs only, for example `0-3,8`.
     #[arg(short = 'C', long, value_name = "CPUS")]
     cpu: Option<String>,
+
+    /// Show rows below rows, by one column of `--sort` more on each level.
+    #[arg(long, conflicts_with_all = ["fields", "children"])]
+    hierarchy: bool,
 
     /// Show the number of samples.
     #[arg(short = 'n', long)]
@@ -341,11 +346,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (keys, of_programs) = (&plan.meta_keys, programs.as_ref());
     plan.labels = Labels::new(&plan.columns, keys, paths, &resolved, of_programs);
     plan.facts = Facts::new(&plan.order, &resolved, &samples.surroundings(&index));
-    let histograms = histograms(&resolved, &plan)
-        .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
-    report::write(&mut out, &resolved, &plan, &histograms, &args.style())
-        .and_then(|()| out.flush())
-        .map_err(cannot_write)?;
+    let cannot_choose = |error| Failure::because("cannot choose samples by CPU", &error);
+    let style = args.style();
+    let written = if args.hierarchy {
+        let hierarchies = hierarchies(&resolved, &plan).map_err(cannot_choose)?;
+        report::write_hierarchies(&mut out, &resolved, &plan, &hierarchies, &style)
+    } else {
+        let histograms = histograms(&resolved, &plan).map_err(cannot_choose)?;
+        report::write(&mut out, &resolved, &plan, &histograms, &style)
+    };
+    written.and_then(|()| out.flush()).map_err(cannot_write)?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         machine.tell_troubles();
@@ -410,7 +420,11 @@ impl Args {
             fields,
             extra,
             meta_keys,
-            accumulate: if self.no_children { Accumulate::Nothing } else { Accumulate::Callers },
+            accumulate: if self.no_children || self.hierarchy {
+                Accumulate::Nothing
+            } else {
+                Accumulate::Callers
+            },
             graph: self
                 .graph()
                 .map_err(|error| Failure::because("cannot show call graphs", &error))?,

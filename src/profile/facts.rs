@@ -85,15 +85,25 @@ impl Facts {
                 _ => None,
             })
             .collect();
+        Self::of(columns, surroundings.has_nanoseconds)
+    }
+
+    /// The same without the values of other columns than `columns`.
+    pub(super) fn only(&self, columns: &[Column]) -> Self {
+        let kept = self.columns.iter().filter(|it| columns.contains(&it.column)).cloned();
+        Self::of(kept.collect(), self.has_nanoseconds)
+    }
+
+    fn of(columns: Vec<Values>, has_nanoseconds: bool) -> Self {
         let mut ids = FxHashMap::default();
         let of_group = |idx: usize| {
             let all: Vec<u32> = columns.iter().map(|it| it.of_group[idx]).collect();
             let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             *ids.entry(all).or_insert(next)
         };
-        let n_groups = if columns.is_empty() { 0 } else { resolved.groups.len() };
+        let n_groups = columns.first().map_or(0, |it| it.of_group.len());
         let combined = (0..n_groups).map(of_group).collect();
-        Self { has_nanoseconds: surroundings.has_nanoseconds, columns, combined }
+        Self { has_nanoseconds, columns, combined }
     }
 
     /// A number that groups share of which all columns say the same.

@@ -73,6 +73,16 @@ impl Labels {
             .filter(|it| matches!(it, Column::Bpf(_) | Column::Source(_) | Column::Place(_)))
             .map(|it| scope.values(*it))
             .collect();
+        Self::of(columns)
+    }
+
+    /// The same without the values of other columns than `columns`.
+    pub(super) fn only(&self, columns: &[Column]) -> Self {
+        Self::of(self.columns.iter().filter(|it| columns.contains(&it.column)).cloned().collect())
+    }
+
+    fn of(columns: Vec<Values>) -> Self {
+        let n_locations = columns.first().map_or(0, |it| it.sampled.len());
         let mut ids = FxHashMap::default();
         let mut combined = |values: &dyn Fn(&Values) -> &[u32]| -> Vec<u32> {
             let of_location = |idx: usize| {
@@ -80,7 +90,7 @@ impl Labels {
                 let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
                 *ids.entry(all).or_insert(next)
             };
-            (0..resolved.locations.len()).map(of_location).collect()
+            (0..n_locations).map(of_location).collect()
         };
         let (sampled, callers) = if columns.is_empty() {
             (Vec::new(), Vec::new())

@@ -15,6 +15,7 @@ mod column;
 mod facts;
 mod filter;
 mod functions;
+mod hierarchy;
 mod labels;
 mod order;
 mod plan;
@@ -52,6 +53,9 @@ pub use filter::Filter;
 pub use functions::FunctionSamples;
 pub use functions::Place;
 pub use functions::functions;
+pub use hierarchy::Hierarchy;
+pub use hierarchy::HierarchyLevel;
+pub use hierarchy::hierarchies;
 pub use labels::Labels;
 pub use labels::Paths;
 pub use labels::Role;
@@ -87,6 +91,7 @@ use crate::units::Tid;
 use chain::Chains;
 use filter::Sieve;
 use rows::Bases;
+use rows::RowKey;
 use sites::Sites;
 
 /// What cannot be profiled.
@@ -260,12 +265,20 @@ struct Scope<'a> {
 ///
 /// [`Error::NoCpu`] where the filter asks for CPUs, and samples do not carry theirs.
 pub fn histograms(resolved: &Resolved, plan: &Plan) -> Result<Vec<Histogram>, Error> {
-    let names = order::ranks(&resolved.symbols, |it| it.name.as_bytes());
-    let (sites, chains) =
-        rayon::join(|| Sites::new(resolved, plan, &names), || Chains::new(resolved, plan, &names));
-    let scope = Scope { resolved, plan, sieve: plan.filter.sieve(resolved), sites, chains, names };
+    let scope = Scope::new(resolved, plan);
     let groups = scope.groups()?;
     Ok(plan.tables(resolved).iter().map(|events| scope.histogram(events, &groups)).collect())
+}
+
+impl<'a> Scope<'a> {
+    fn new(resolved: &'a Resolved, plan: &'a Plan) -> Self {
+        let names = order::ranks(&resolved.symbols, |it| it.name.as_bytes());
+        let (sites, chains) = rayon::join(
+            || Sites::new(resolved, plan, &names),
+            || Chains::new(resolved, plan, &names),
+        );
+        Self { resolved, plan, sieve: plan.filter.sieve(resolved), sites, chains, names }
+    }
 }
 
 impl Scope<'_> {
@@ -310,10 +323,21 @@ impl Scope<'_> {
 
     /// The table of `events`, whose first one leads; `groups` are those of all events.
     fn histogram(&self, events: &[EventIdx], groups: &[Vec<u32>]) -> Histogram {
+        self.keyed_histogram(events, groups).0
+    }
+
+    /// The same with the key of each row, and the numbers that these are made of.
+    fn keyed_histogram(
+        &self,
+        events: &[EventIdx],
+        groups: &[Vec<u32>],
+    ) -> (Histogram, Vec<RowKey>, Bases) {
         let groups_of = |it: &EventIdx| groups.get(it.0 as usize).map_or(&[][..], Vec::as_slice);
-        let [event, others @ ..] = events else { return Histogram::default() };
-        let groups = groups_of(event);
         let mut bases = Bases::default();
+        let [event, others @ ..] = events else {
+            return (Histogram::default(), Vec::new(), bases);
+        };
+        let groups = groups_of(event);
         let mut counted = rows::count(self, groups, &mut bases);
         let weights: Vec<_> = others
             .iter()
@@ -338,7 +362,9 @@ impl Scope<'_> {
         for (row, tree) in trees {
             rows[row].tree = Some(Box::new(tree));
         }
-        Histogram { event: *event, totals, members, rows: order::apply(rows, &order) }
+        let keys = order.iter().map(|&it| counted.rows[it as usize].0).collect();
+        let rows = order::apply(rows, &order);
+        (Histogram { event: *event, totals, members, rows }, keys, bases)
     }
 }
 

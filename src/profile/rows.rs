@@ -264,7 +264,7 @@ struct Base {
 
 impl Bases {
     /// For each of `groups` a number that groups share whose rows differ in nothing but the site.
-    fn of(&mut self, scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
+    pub(super) fn of(&mut self, scope: &Scope<'_>, groups: &[u32]) -> Vec<u32> {
         let Self(ids) = self;
         let Scope { resolved, plan, .. } = scope;
         let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));

@@ -144,3 +144,14 @@ fn branches_are_counted_where_there_are_some() {
 fn tasks_and_their_mappings_are_told() {
     check("samples", "tasks", &["--tasks"]);
 }
+
+#[test]
+fn rows_stand_below_rows() {
+    let of = |name, args: &[&str]| {
+        check("samples", name, &[&["--hierarchy", "--no-children", "-g", "none"], args].concat());
+    };
+    of("hierarchy", &["-n", "-s", "comm,cpu,sym,time", "--percent-limit", "10"]);
+    of("hierarchy-comm", &["--comm", "server"]);
+    of("hierarchy-separated", &["-s", "comm,pid", "-t", ","]);
+    of("hierarchy-parents", &["-s", "comm,parent", "-p", "copy"]);
+}

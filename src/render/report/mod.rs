@@ -2,9 +2,12 @@
 
 mod facts;
 mod graph;
+mod hierarchy;
 mod table;
 #[cfg(test)]
 mod tests;
+
+pub use hierarchy::write_hierarchies;
 
 use std::io;
 use std::io::Write;
@@ -69,16 +72,8 @@ pub fn write(
     histograms: &[Histogram],
     style: &Style,
 ) -> io::Result<()> {
-    if style.comments == Comments::All {
-        let header = "use --header/--header-only options";
-        writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
-    }
-    if histograms.iter().all(|it| it.n_samples() == 0) {
-        return Ok(());
-    }
-    if style.comments != Comments::No {
-        preamble(out, resolved, plan)?;
-    }
+    let has_samples = histograms.iter().any(|it| it.n_samples() != 0);
+    preamble(out, resolved, plan, style, has_samples)?;
     for histogram in histograms {
         let totals = &histogram.totals;
         if histogram.n_samples() == 0 {
@@ -86,32 +81,7 @@ pub fn write(
         }
         let table = Table::new(resolved, plan, histogram, style);
         if style.comments != Comments::No {
-            let sums = [totals].into_iter().chain(histogram.members.iter().map(|(_, it)| it));
-            let (n_samples, period) = sums.fold((0, 0_u64), |(n_samples, period), it| {
-                let (more_samples, more) = match plan.percentage {
-                    Percentage::Absolute => (it.n_samples, it.period),
-                    Percentage::Relative => (it.n_shown_samples, it.shown_period),
-                };
-                (n_samples + more_samples, period.wrapping_add(more))
-            });
-            let n_branching = resolved.n_branching.get(histogram.event.0 as usize);
-            let (n_samples, unit) = scaled(n_branching.copied().unwrap_or(n_samples));
-            let name = event_name(resolved, histogram);
-            // perf has the plural wherever an event leads a group, in whatever table it stands.
-            let is_forced = plan.grouping != Grouping::AsRecorded
-                && resolved.event_groups.is_empty()
-                && resolved.events.len() > 1;
-            let leads = is_forced && histogram.event == EventIdx(0)
-                || resolved
-                    .event_groups
-                    .iter()
-                    .any(|it| it.events.first() == Some(&histogram.event));
-            let plural = if leads { "s" } else { "" };
-            let times = style.time_slices.as_deref().map(|it| format!(" (time slices: {it})"));
-            let times = times.unwrap_or_default();
-            writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'{times}")?;
-            writeln!(out, "# Event count (approx.): {period}")?;
-            writeln!(out, "#")?;
+            heading(out, resolved, plan, histogram, style)?;
             table.headings(out)?;
         }
         write_rows(out, &histogram.rows, |row, text| {
@@ -126,6 +96,39 @@ pub fn write(
         writeln!(out, "\n")?;
     }
     Ok(())
+}
+
+/// What stands above the columns of `histogram`.
+fn heading(
+    out: &mut impl Write,
+    resolved: &Resolved,
+    plan: &Plan,
+    histogram: &Histogram,
+    style: &Style,
+) -> io::Result<()> {
+    let sums = [&histogram.totals].into_iter().chain(histogram.members.iter().map(|(_, it)| it));
+    let (n_samples, period) = sums.fold((0, 0_u64), |(n_samples, period), it| {
+        let (more_samples, more) = match plan.percentage {
+            Percentage::Absolute => (it.n_samples, it.period),
+            Percentage::Relative => (it.n_shown_samples, it.shown_period),
+        };
+        (n_samples + more_samples, period.wrapping_add(more))
+    });
+    let n_branching = resolved.n_branching.get(histogram.event.0 as usize);
+    let (n_samples, unit) = scaled(n_branching.copied().unwrap_or(n_samples));
+    let name = event_name(resolved, histogram);
+    // perf has the plural wherever an event leads a group, in whatever table it stands.
+    let is_forced = plan.grouping != Grouping::AsRecorded
+        && resolved.event_groups.is_empty()
+        && resolved.events.len() > 1;
+    let leads = is_forced && histogram.event == EventIdx(0)
+        || resolved.event_groups.iter().any(|it| it.events.first() == Some(&histogram.event));
+    let plural = if leads { "s" } else { "" };
+    let times = style.time_slices.as_deref().map(|it| format!(" (time slices: {it})"));
+    let times = times.unwrap_or_default();
+    writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'{times}")?;
+    writeln!(out, "# Event count (approx.): {period}")?;
+    writeln!(out, "#")
 }
 
 /// The name of the event of `histogram`, or those of its group.
@@ -150,7 +153,20 @@ fn event_name(resolved: &Resolved, histogram: &Histogram) -> String {
 }
 
 /// What stands above the first event.
-fn preamble(out: &mut impl Write, resolved: &Resolved, plan: &Plan) -> io::Result<()> {
+fn preamble(
+    out: &mut impl Write,
+    resolved: &Resolved,
+    plan: &Plan,
+    style: &Style,
+    has_samples: bool,
+) -> io::Result<()> {
+    if style.comments == Comments::All {
+        let header = "use --header/--header-only options";
+        writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
+    }
+    if !has_samples || style.comments == Comments::No {
+        return Ok(());
+    }
     let Filter { comms, dsos, symbols, .. } = &plan.filter;
     for column in plan.columns.iter().filter(|it| plan.elided.contains(it)) {
         let (what, list) = match column {

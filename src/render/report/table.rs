@@ -7,6 +7,7 @@ use std::io;
 use super::INLINED;
 use super::Style;
 use super::facts;
+use super::hierarchy::INDENT;
 use crate::profile::Accumulate;
 use crate::profile::BpfKey;
 use crate::profile::Column;
@@ -145,6 +146,68 @@ impl<'a> Table<'a> {
             writeln!(out, "# {}\n#", lines.join(between))?;
         }
         Ok(())
+    }
+
+    /// Writes the headings of a hierarchy of `n_levels`: those of keys share one.
+    pub(super) fn hierarchy_headings(
+        &self,
+        n_levels: usize,
+        out: &mut impl io::Write,
+    ) -> io::Result<()> {
+        let between = self.separator.unwrap_or("  ");
+        let indent = if self.separator.is_some() { 0 } else { (n_levels - 1) * INDENT };
+        let (keys, shares): (Vec<_>, Vec<_>) =
+            self.columns.iter().partition(|it| it.column.is_key());
+        let heading =
+            |it: &&Shown| format!("{:>1$}{between}", it.heading, it.width.min(MAX_HEADING));
+        let headings: String = shares.iter().map(heading).collect();
+        let names: Vec<_> = keys.iter().map(|it| it.heading.trim()).collect();
+        let names = names.join(" / ");
+        writeln!(out, "# {:indent$}{headings}{names}", "")?;
+        let widths: Vec<_> = shares.iter().map(|it| ".".repeat(it.width)).collect();
+        let widths = widths.join(self.separator.unwrap_or(".."));
+        let widest = keys.iter().zip(0..).map(|(it, depth)| depth * INDENT + it.width).max();
+        let width = names.chars().count().max(widest.unwrap_or(0));
+        writeln!(out, "# {}{widths}{between}{}\n#", ".".repeat(indent), ".".repeat(width))
+    }
+
+    /// How wide the columns are that are no keys, with what stands between them.
+    pub(super) fn shares_width(&self) -> usize {
+        let shares = self.columns.iter().filter(|it| !it.column.is_key());
+        shares.map(|it| it.width + 2).sum::<usize>().saturating_sub(2)
+    }
+
+    /// Writes the line of a row of the level of `column`, `indent` from the left.
+    pub(super) fn hierarchy_row(
+        &self,
+        row: &Row,
+        column: Column,
+        indent: usize,
+        n_levels: usize,
+        text: &mut String,
+    ) {
+        let between = self.separator.unwrap_or("  ");
+        text.extend(std::iter::repeat_n(' ', indent));
+        let shares = self.columns.iter().filter(|it| !it.column.is_key());
+        for (idx, shown) in shares.enumerate() {
+            if self.separator.is_none() || idx != 0 {
+                text.push_str(between);
+            }
+            let start = text.len();
+            self.cell(row, shown, text);
+            let len = text.len() - start;
+            text.extend(std::iter::repeat_n(' ', shown.width.saturating_sub(len)));
+        }
+        if self.separator.is_none() {
+            text.extend(std::iter::repeat_n(' ', (n_levels - 1) * INDENT));
+        }
+        text.push_str(between);
+        if let Some(shown) = self.columns.iter().find(|it| it.column == column) {
+            let mut cell = String::new();
+            self.cell(row, shown, &mut cell);
+            text.push_str(cell.trim_start());
+        }
+        text.push('\n');
     }
 
     /// Writes the line of a row.
