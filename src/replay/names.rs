@@ -413,16 +413,17 @@ impl<'a> Names<'a> {
     fn load(&self, module: &Module) -> Table {
         match &module.kind {
             ModuleKind::Elf(file) => match self.sources.elf(file) {
-                Ok(module) => Table::Elf(module),
+                Ok(module) => Table::Elf(Box::new(module)),
                 Err(error) => {
                     tracing::debug!(path = %file.path.display(), %error, "no symbols");
                     module.error.get_or_init(|| error);
                     Table::None
                 }
             },
-            ModuleKind::Vdso { width, build_id } => {
-                self.sources.vdso(*width, *build_id).map_or(Table::None, Table::Elf)
-            }
+            ModuleKind::Vdso { width, build_id } => self
+                .sources
+                .vdso(*width, *build_id)
+                .map_or(Table::None, |it| Table::Elf(Box::new(it))),
             ModuleKind::Jit { pid, generation } => match self.perf_map(*pid, *generation) {
                 Ok(map) => Table::PerfMap(map),
                 Err(why) => {

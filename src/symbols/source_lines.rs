@@ -60,7 +60,7 @@ impl<'a> SourceLines<'a> {
     pub fn n_left_out(&self) -> u64 {
         match self {
             Self::Dwarf(lines) => lines.n_left_out(),
-            Self::Go(_) => 0,
+            Self::Go(lines) => u64::from(lines.is_cut()),
         }
     }
 

@@ -64,7 +64,7 @@ pub(in crate::replay) enum ModuleKind {
 
 #[derive(Debug)]
 pub(super) enum Table {
-    Elf(ElfModule),
+    Elf(Box<ElfModule>),
     PerfMap(Arc<PerfMap>),
     None,
 }

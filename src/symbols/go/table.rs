@@ -235,10 +235,16 @@ impl<'data> Table<'data> {
     }
 
     /// The file and the line that the code `at` bytes behind the start of `function` comes from.
-    /// Only where functions are described as since [`Version::V18`].
-    pub(super) fn line(&self, function: &Function<'_>, at: u64) -> Option<(&'data [u8], u32)> {
-        let file = self.values(self.field(function, 16)?)?.at(at)?;
-        let line = self.values(self.field(function, 20)?)?.at(at)?;
+    /// Only where functions are described as since [`Version::V18`]. Takes the values that it passes from
+    /// `room`.
+    pub(super) fn line(
+        &self,
+        function: &Function<'_>,
+        at: u64,
+        room: &mut usize,
+    ) -> Option<(&'data [u8], u32)> {
+        let file = self.values(self.field(function, 16)?)?.at(at, room)?;
+        let line = self.values(self.field(function, 20)?)?.at(at, room)?;
         let unit = self.field(function, 28).filter(|&it| it != NONE)?;
         let idx = usize::try_from(unit.checked_add(u32::try_from(file).ok()?)?).ok()?;
         let name = self.u32(self.units, idx.checked_mul(4)?).filter(|&it| it != NONE)?;
@@ -295,9 +301,14 @@ impl<'data> Table<'data> {
 }
 
 impl Values<'_> {
-    /// The value of what is `at` bytes behind the start of the function.
-    pub(super) fn at(self, at: u64) -> Option<i32> {
-        self.take(MOST_VALUES).find(|&(end, _)| at < end).map(|it| it.1)
+    /// The value of what is `at` bytes behind the start of the function, if there is `room` for the values
+    /// before it, which are taken from that.
+    pub(super) fn at(self, at: u64, room: &mut usize) -> Option<i32> {
+        let mut n_passed = 0;
+        let most = MOST_VALUES.min(*room);
+        let found = self.take(most).inspect(|_| n_passed += 1).find(|&(end, _)| at < end);
+        *room -= n_passed;
+        found.map(|it| it.1)
     }
 
     fn varint(&mut self) -> Option<u32> {

@@ -14,8 +14,11 @@ use crate::symbols::LineTable as _;
 use crate::symbols::SourceLines;
 use crate::symbols::Symbols;
 use crate::symbols::Tables;
+use crate::symbols::elf::go_functions;
 use crate::symbols::skeleton;
 use crate::units::Addr;
+
+use super::GoLines;
 
 /// How a program is laid out.
 #[derive(Clone, Copy)]
@@ -292,6 +295,23 @@ fn functions_lines_and_what_was_inlined_are_found_in_all_forms_of_the_table() {
         check_all(&Layout { before: 100, ..layout }, true);
         check_all(&Layout { is_64: false, options: &["-m32", "-static"], ..layout }, true);
     }
+}
+
+#[test]
+fn lines_end_with_the_room_for_the_way_to_them() {
+    let bytes = V20.made();
+    let placed = go_functions(&bytes).unwrap().0;
+    let lines = GoLines::new(placed, 100);
+    let addr = Addr(text(&bytes).0 + 12);
+    let n_frames = || {
+        let mut frames = Vec::new();
+        lines.frames(addr, &mut frames);
+        frames.len()
+    };
+    assert!(n_frames() == 3 && !lines.is_cut());
+    let n_found = (0..100).filter(|_| n_frames() == 3).count();
+    assert!(0 < n_found && n_found < 20 && n_frames() == 0 && lines.is_cut(), "{n_found}");
+    assert_eq!(lines.at(addr), None);
 }
 
 #[test]
