@@ -521,7 +521,8 @@ static __always_inline int on_waking(enum kind kind, struct task_struct *task)
 	if (!on_since)
 		return 0;
 	sleep = find(kind, task);
-	if (!sleep || !sleep->since)
+	/* Whoever could go on is not woken, but may be about to sleep since, if nobody saw it come back. */
+	if (!sleep || !sleep->since || !sleep->state)
 		return 0;
 	sleep->woken = bpf_ktime_get_ns();
 	sleep->woken_by = context(kind);

@@ -709,7 +709,7 @@ impl Pass<'_> {
             (Some(_), _) => WallClock::chosen(None),
         };
         self.index.provenance = self.provenance(&clocks);
-        self.index.mapped = first_mapped(&self.facts, self.index.files.len(), &wall_clock);
+        self.index.mapped = first_mapped(&self.facts, &self.index.files, &wall_clock);
         self.index.wall_clock = wall_clock;
         let (facts, files) = (&mut self.facts, &*self.index.files);
         let messages = self.index.bpf.messages();
@@ -761,10 +761,15 @@ fn note_mapper(mappers: &mut Vec<Mapper>, mapper: Mapper) {
     mappers.push(mapper);
 }
 
-/// When each of `n_files` was mapped first at the latest, by `facts` in the order of time; what ran before
-/// was there when the recording began.
-fn first_mapped(facts: &[(Moment, Fact)], n_files: usize, clock: &WallClock) -> Vec<Option<Nanos>> {
-    let mut first = vec![None; n_files];
+/// When each of `files` was mapped first at the latest, by `facts` in the order of time; what ran before
+/// was there when the recording began. Those that were made of a dump are younger than what they show, and
+/// were never mapped.
+fn first_mapped(
+    facts: &[(Moment, Fact)],
+    files: &[MappedFile],
+    clock: &WallClock,
+) -> Vec<Option<Nanos>> {
+    let mut first = vec![None; files.len()];
     for (moment, fact) in facts {
         if let Fact::Map { mapping, .. } = fact
             && let Some(first) = first.get_mut(mapping.file.0 as usize)
@@ -772,7 +777,10 @@ fn first_mapped(facts: &[(Moment, Fact)], n_files: usize, clock: &WallClock) -> 
             first.get_or_insert(moment.time);
         }
     }
-    first.into_iter().map(|it| clock.at_latest(it?)).collect()
+    let moment = |(file, first): (&MappedFile, Option<Nanos>)| {
+        clock.at_latest(first.filter(|_| !is_injected(&file.path))?)
+    };
+    files.iter().zip(first).map(moment).collect()
 }
 
 /// The trailer of a record, with a time only if that is one.
