@@ -1,7 +1,6 @@
 //! `bpfperf annotate`: the code of functions with what fell on each instruction.
 
 mod choose;
-mod source;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -46,12 +45,12 @@ use super::message;
 use super::message::Failure;
 use super::naming;
 use super::script::stdout;
+use super::source_files::SourceFiles;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
 use super::symbol_options::SymbolOptions;
 
 use choose::Chosen;
-use source::SourceFiles;
 
 /// What was typed after `bpfperf annotate`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]

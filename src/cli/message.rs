@@ -18,12 +18,14 @@ pub(super) struct Failure {
     hint: Option<String>,
     /// A reader of stdout went away: nobody is there to be told.
     is_silent: bool,
+    /// What was typed is at fault, not what was met.
+    is_misuse: bool,
 }
 
 impl Failure {
     /// `what` could not be done.
     pub(super) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), because: None, hint: None, is_silent: false }
+        Self { what: what.into(), because: None, hint: None, is_silent: false, is_misuse: false }
     }
 
     /// `what` could not be done because of `cause`.
@@ -32,12 +34,23 @@ impl Failure {
     pub(super) fn because(what: impl Into<String>, cause: &(dyn Error + 'static)) -> Self {
         let is_silent = causes(cause).any(is_broken_pipe);
         let text: Vec<String> = causes(cause).map(in_words).collect();
-        Self { what: what.into(), because: Some(text.join(": ")), hint: None, is_silent }
+        Self {
+            what: what.into(),
+            because: Some(text.join(": ")),
+            hint: None,
+            is_silent,
+            is_misuse: false,
+        }
     }
 
     /// With a cause in words.
     pub(super) fn cause(self, cause: impl Into<String>) -> Self {
         Self { because: Some(cause.into()), ..self }
+    }
+
+    /// As one of what was typed.
+    pub(super) fn of_usage(self) -> Self {
+        Self { is_misuse: true, ..self }
     }
 
     /// With advice that would work here.
@@ -85,13 +98,14 @@ fn one_line(text: &str) -> String {
     })
 }
 
-/// Tells why the command failed; the status is 1, or 0 where only the reader went away.
+/// Tells why the command failed; the status is 1, 2 if it was typed wrong, or 0 where only the reader
+/// went away.
 pub(super) fn fail(failure: &Failure) -> ExitCode {
     if failure.is_silent {
         return ExitCode::SUCCESS;
     }
     say(&failure.to_string());
-    ExitCode::FAILURE
+    if failure.is_misuse { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
 /// Tells what changes how the output should be read.

@@ -31,6 +31,8 @@ mod report_samples;
 mod report_tasks;
 mod sample_options;
 mod script;
+mod script_habits;
+mod source_files;
 mod sources;
 mod symbol_options;
 mod times;
@@ -61,6 +63,7 @@ enum Command {
     /// Print where the samples of a recording fell.
     Report(Box<report::Args>),
     /// Print the samples of a recording one by one.
+    #[command(args_override_self = true)]
     Script(Box<script::Args>),
     /// Print the code of functions with the share of each instruction.
     Annotate(annotate::Args),
@@ -80,7 +83,9 @@ enum Command {
 
 /// What may be typed.
 fn grammar() -> clap::Command {
-    let mut grammar = Cli::command().mut_subcommand("record", opposites::with_opposites);
+    let mut grammar = Cli::command()
+        .mut_subcommand("record", opposites::with_opposites)
+        .mut_subcommand("script", opposites::with_opposites);
     // Else its options do not know yet how many values they take.
     grammar.build();
     grammar

@@ -15,6 +15,7 @@ use crate::profile::Paths;
 use crate::render::script;
 use crate::render::script::Chains;
 use crate::render::script::Clock;
+use crate::render::script::FieldError;
 use crate::render::script::Fields;
 use crate::render::script::Form;
 use crate::render::script::Layout;
@@ -46,6 +47,8 @@ use super::log;
 use super::message;
 use super::message::Failure;
 use super::naming;
+use super::script_habits;
+use super::source_files::SourceFiles;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
 use super::symbol_options::SymbolOptions;
@@ -92,6 +95,9 @@ pub(super) struct Args {
     /// Print every record as it stands in the recording, in bytes and in words.
     #[arg(short = 'D', long)]
     dump_raw_trace: bool,
+    /// The same, in the order of the recording instead of that of time.
+    #[arg(long)]
+    dump_unsorted_raw_trace: bool,
     /// Print records of mappings too.
     #[arg(long)]
     show_mmap_events: bool,
@@ -152,6 +158,9 @@ pub(super) struct Args {
     /// No more of a call chain behind these functions.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     stop_bt: Vec<String>,
+    /// The most blocks of code that `-F brstackinsn` and the like show of a sample; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_blocks: usize,
     /// The most frames of a call chain.
     #[arg(long, value_name = "N", default_value_t = 127)]
     max_stack: usize,
@@ -173,33 +182,13 @@ pub(super) struct Args {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
-    habits: Habits,
-}
-
-/// What perf takes and what changes nothing here.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag on the command line")]
-#[derive(Debug, clap::Args)]
-struct Habits {
-    /// Taken for the habit of it: all of the recording is read.
-    #[arg(short, long, hide = true)]
-    all_cpus: bool,
-    /// Taken for the habit of it: call chains that came in parts are joined.
-    #[arg(long, hide = true)]
-    merge_callchains: bool,
-    /// Taken for the habit of it: traces of the hardware are not decoded.
-    #[arg(long, hide = true, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    itrace: Option<String>,
-    /// Taken for the habit of it: traces of the hardware are not decoded.
-    #[arg(long, hide = true)]
-    no_itrace: bool,
-    /// Taken for the habit of it: the kernel has no path.
-    #[arg(long, hide = true)]
-    show_kernel_path: bool,
+    habits: script_habits::Args,
 }
 
 /// Runs `bpfperf script`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
+    args.habits.check()?;
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
     let header = args.header.write(&file, &recording, &mut out);
@@ -222,18 +211,21 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let asked = shown.iter().filter(|(is_asked, _)| *is_asked);
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
-    let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::Kinds(kinds) };
+    let is_dump = args.dump_raw_trace || args.dump_unsorted_raw_trace;
+    let wanted = if is_dump { Wanted::All } else { Wanted::Kinds(kinds) };
     let dumps = DumpsOnDisk::new(&args.symbols_from);
     let mut index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
-    if args.show_round_events {
+    if args.show_round_events || args.dump_unsorted_raw_trace {
         index.entries.sort_by_key(|it| it.position);
     }
     let options = options(args, &file, &recording, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
-    let source = Source { recording: &recording, index: &index, input: &file, names: &names };
+    let text = SourceFiles::default();
+    let source =
+        Source { recording: &recording, index: &index, input: &file, names: &names, text: &text };
     let failure = |error| match error {
         script::Error::Write(error) => Failure::because("cannot write the samples", &error),
         error => Failure::because(format!("cannot read `{}`", args.input.display()), &error),
@@ -318,9 +310,13 @@ fn options(
         FileHeader::File { .. } => Form::File,
         FileHeader::Pipe { .. } => Form::Pipe,
     };
-    let fields = selection
-        .of_events(&events, chains, form)
-        .map_err(|error| Failure::because("cannot print these fields", &error))?;
+    let fields = selection.of_events(&events, chains, form).map_err(|error| {
+        let failure = Failure::because("cannot print these fields", &error);
+        match how_to_record(&error) {
+            Some(option) => failure.hint(format!("record with `{option}`")),
+            None => failure,
+        }
+    })?;
     let cpus = match &args.cpu {
         None => Vec::new(),
         Some(list) => crate::host::cpus::parse_list(list)
@@ -358,6 +354,7 @@ fn options(
         layout: if args.latency { Layout::Narrow } else { Layout::Usual },
         stop_at: args.stop_bt.clone(),
         max_frames: args.max_stack,
+        max_blocks: args.max_blocks,
         paths: if args.inlining.has_paths() { Paths::Full } else { Paths::Names },
         inlined: args.inlining.inlined(),
         only: Only {
@@ -372,7 +369,33 @@ fn options(
             event: None,
             switch: switch(args, recording)?,
         },
-        dump: if args.dump_raw_trace { file.origins(recording) } else { Vec::new() },
+        dump: if args.dump_raw_trace || args.dump_unsorted_raw_trace {
+            file.origins(recording)
+        } else {
+            Vec::new()
+        },
+    })
+}
+
+/// The option of `record` that brings what is missing.
+fn how_to_record(error: &FieldError) -> Option<&'static str> {
+    let field = match error {
+        FieldError::NoBranches { .. } => return Some("-b"),
+        FieldError::Missing { field, .. } => *field,
+        _ => return None,
+    };
+    Some(match field {
+        "addr" | "data_src" => "-d",
+        "cpu" => "--sample-cpu",
+        "iregs" => "-I",
+        "uregs" => "--user-regs",
+        "weight" | "ins_lat" | "retire_lat" => "-W",
+        "phys_addr" => "--phys-data",
+        "data_page_size" => "--data-page-size",
+        "code_page_size" => "--code-page-size",
+        "cgroup" => "--all-cgroups",
+        "trace" => "-R",
+        _ => return None,
     })
 }
 

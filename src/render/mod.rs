@@ -8,3 +8,4 @@ pub mod header;
 pub mod json;
 pub mod report;
 pub mod script;
+pub mod source_text;

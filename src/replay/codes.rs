@@ -11,10 +11,9 @@ use crate::symbols;
 use crate::symbols::Code;
 use crate::symbols::CodeLines;
 use crate::symbols::ElfCode;
-use crate::symbols::Instructions;
 use crate::symbols::Machine;
 use crate::symbols::SourceLines;
-use crate::symbols::Syntax;
+use crate::symbols::Step;
 use crate::units::Addr;
 use crate::units::FileOffset;
 use crate::units::ProgId;
@@ -69,6 +68,9 @@ pub enum NoCode {
     NotThere,
 }
 
+/// The length of the longest instruction, in bytes.
+pub const LONGEST: u64 = 15;
+
 /// The files that code lies in, each read once, when its code is asked for.
 pub struct CodeFiles<'a> {
     names: &'a Names<'a>,
@@ -110,18 +112,21 @@ impl<'a> CodeFiles<'a> {
     /// The bytes of the instruction at `frame`; `None` where no file of a program or library holds
     /// it, or it is none.
     pub fn instruction(&self, frame: &Frame) -> Option<&[u8]> {
-        const LONGEST: u64 = 15;
+        let (machine, code) = self.code(frame, LONGEST)?;
+        code.get(..usize::from(Step::at(machine, code)?.len))
+    }
+
+    /// The `len` bytes of code from `frame` on, or as many as there are; `None` where no file of a
+    /// program or library holds any.
+    pub fn code(&self, frame: &Frame, len: u64) -> Option<(Machine, &[u8])> {
         let Some(Owner::Mapping(mapping)) = frame.owner else { return None };
         if frame.level != Level::User {
             return None;
         }
         let file = self.file(mapping).ok()?;
         let start = file.vaddr(FileOffset(self.names.name(frame).addr.0))?;
-        let end = Addr(start.0.checked_add(LONGEST)?);
-        let code = file.code(start..end);
-        let mut all = Instructions::new(file.machine()?, code, start, Syntax::Att);
-        let first = all.next().filter(|it| it.text != "(bad)")?;
-        code.get(..usize::from(first.len))
+        let code = file.code(start..Addr(start.0.checked_add(len)?));
+        Some((file.machine()?, code)).filter(|_| !code.is_empty())
     }
 
     /// The names of everything in the recording.

@@ -95,6 +95,33 @@ pub struct Instruction {
     pub refers_to: Option<Addr>,
 }
 
+/// How far an instruction reaches, and whether what stands behind it runs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How long it is, in bytes; at least 1.
+    pub len: u8,
+    /// Whether it leads elsewhere at all times: a jump without a condition, a call, a return, a trap.
+    pub always_leaves: bool,
+}
+
+impl Step {
+    /// That of the instruction at the beginning of `code`, if there is one.
+    pub fn at(machine: Machine, code: &[u8]) -> Option<Self> {
+        let decoded = Decoder::new(machine.bitness(), code, DecoderOptions::NONE).decode();
+        let always_leaves = matches!(
+            decoded.flow_control(),
+            FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::Call
+                | FlowControl::IndirectCall
+                | FlowControl::Return
+                | FlowControl::Interrupt
+        );
+        let len = u8::try_from(decoded.len()).ok()?;
+        (!decoded.is_invalid()).then_some(Self { len, always_leaves })
+    }
+}
+
 /// The fixed places outside of `code`, which lies at `start` on a `machine`, that it calls or jumps to;
 /// one more than once where several instructions lead there.
 pub fn far_targets(machine: Machine, code: &[u8], start: Addr) -> impl Iterator<Item = Addr> {
@@ -384,5 +411,22 @@ mod tests {
         assert_eq!(Machine::from_uname(b"x86_64"), Some(Machine::X86_64));
         assert_eq!(Machine::from_uname(b"i686"), Some(Machine::X86));
         assert_eq!(Machine::from_uname(b"aarch64"), None);
+    }
+
+    #[test]
+    fn a_step_goes_on_or_leads_elsewhere() {
+        let check = |code: &[u8], want| {
+            let step = Step::at(Machine::X86_64, code);
+            assert_eq!(step.map(|it| (it.len, it.always_leaves)), want, "{code:x?}");
+        };
+        check(&[0x48, 0x31, 0xc2, 0x90], Some((3, false)));
+        check(&[0x75, 0x10], Some((2, false)));
+        check(&[0xeb, 0x10], Some((2, true)));
+        check(&[0xff, 0xd0], Some((2, true)));
+        check(&[0xe8, 0, 0, 0, 0], Some((5, true)));
+        check(&[0xc3], Some((1, true)));
+        check(&[0x0f, 0x05], Some((2, true)));
+        check(&[0xe8, 0, 0], None);
+        check(&[], None);
     }
 }

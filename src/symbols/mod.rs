@@ -73,6 +73,7 @@ pub use instructions::Flow;
 pub use instructions::Instruction;
 pub use instructions::Instructions;
 pub use instructions::Machine;
+pub use instructions::Step;
 pub use instructions::Syntax;
 pub use instructions::far_targets;
 pub use interrupts::is_interrupt_entry;

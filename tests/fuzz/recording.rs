@@ -130,7 +130,7 @@ pub(crate) fn read(
     }
     let mut names = Names::new(&index, &NoNames);
     names.group_functions(&programs);
-    let source = Source { recording: &recording, index: &index, input, names: &names };
+    let source = Source { recording: &recording, index: &index, input, names: &names, text: &() };
     let mut options = Options {
         dump: Vec::new(),
         fields: vec![Fields::all(); recording.events.len()],
@@ -146,6 +146,7 @@ pub(crate) fn read(
         layout: Layout::Narrow,
         stop_at: Vec::new(),
         max_frames: 127,
+        max_blocks: 0,
         paths: Paths::Names,
         inlined: Inlined::Shown,
         only: Only::default(),

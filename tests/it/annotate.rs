@@ -10,7 +10,6 @@ use bpfperf::render::annotate;
 use bpfperf::render::annotate::Context;
 use bpfperf::render::annotate::Function;
 use bpfperf::render::annotate::Missing;
-use bpfperf::render::annotate::SourceText;
 use bpfperf::render::annotate::Style;
 use bpfperf::replay::Asked;
 use bpfperf::replay::CodeFiles;
@@ -33,15 +32,6 @@ use crate::command::run;
 use crate::command::run_with;
 use crate::fixture::FIXTURES;
 use crate::recording::NoNames;
-
-/// A machine without source files.
-struct NoSource;
-
-impl SourceText for NoSource {
-    fn line(&self, _: &[u8], _: u32) -> Option<String> {
-        None
-    }
-}
 
 /// Every BPF function of a recording and every other one with samples, as text, one function after
 /// the other, and as JSON.
@@ -76,7 +66,7 @@ pub(crate) fn annotate(
         totals[group.event.0 as usize] += weight;
     }
     let events = &resolved.events;
-    let context = Context { events, totals, programs, names, source: &NoSource };
+    let context = Context { events, totals, programs, names, source: &() };
     let files = CodeFiles::new(names);
     let codes = Codes::new(recording, &files, programs);
     let style = Style { has_source: true, has_lines: true, has_bytes: true, ..Style::default() };

@@ -111,13 +111,17 @@ fn wrong_usage_has_a_status_of_its_own() {
             assert_eq!((ran.stdout.as_str(), ran.status), ("", Some(2)), "{args:?}");
         };
         usage(&["--nonsense"], "error: unexpected argument '--nonsense' found\n");
-        usage(&["-i", path, path], &format!("error: unexpected argument '{path}' found\n"));
-        usage(
-            &["-i", path, "-i", path],
-            "error: the argument '--input <FILE>' cannot be used multiple times\n",
-        );
+        let surplus = match command {
+            "script" => format!("error: `{path}` is no option\nhint: to read that recording, say "),
+            _ => format!("error: unexpected argument '{path}' found\n"),
+        };
+        usage(&["-i", path, path], &surplus);
         usage(&["-i"], "error: a value is required for '--input <FILE>' but none was supplied\n");
     }
+    let ran = run(["report", "-i", path, "-i", path]);
+    let twice = "error: the argument '--input <FILE>' cannot be used multiple times\n";
+    assert!(ran.stderr.starts_with(twice), "{}", ran.stderr);
+    assert_eq!(ran.status, Some(2));
     let ran = run(["nonsense"]);
     assert!(ran.stderr.starts_with("error: unrecognized subcommand 'nonsense'\n"));
     assert_eq!(ran.status, Some(2));

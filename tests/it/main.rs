@@ -15,6 +15,8 @@ mod cases;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod code;
+#[cfg(test)]
 mod command;
 mod compressed;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bpfperf::perfdata::Endian;
 
 use crate::build::Build;
 use crate::command::run_with;
+use crate::vector::bytes;
 
 /// What `script` prints of a recording of five samples a millisecond apart, with `options`.
 fn script(file: &[u8], options: &[&str]) -> String {
@@ -71,4 +72,18 @@ fn packed_recordings_are_opened_as_they_are() {
     let cut = &zstd[..zstd.len() / 2];
     let ran = run_with(["script", "-i", "-"], cut);
     assert_eq!((ran.stdout.as_str(), ran.status), ("", Some(1)));
+}
+
+#[test]
+fn a_dump_of_a_pipe_knows_of_events_once_they_are_described() {
+    let mut file = Build::demo(Endian::NATIVE).pipe();
+    // The name of the host, before the event.
+    let feature =
+        bytes("00000050 0000 0020 0000000000000003 0000000c =686f7374 0*8", Endian::NATIVE);
+    file.splice(16..16, feature);
+    let stdout = script(&file, &["-D"]);
+    let records = stdout.lines().filter(|it| it.contains("PERF_RECORD_"));
+    let starts = records.map(|it| it.split_once(" [").unwrap().0);
+    let want = ["-1 -1 0", "-1 -1 0x20", "0 0xa8", "0 0xd0"];
+    assert_eq!(starts.take(4).collect::<Vec<_>>(), want);
 }

@@ -6,6 +6,7 @@ mod text;
 use crate::profile::Annotated;
 use crate::profile::Place;
 use crate::profile::Weight;
+use crate::render::source_text::SourceText;
 use crate::replay::Names;
 use crate::replay::NoCode;
 use crate::replay::Programs;
@@ -19,12 +20,6 @@ use crate::units::Nanos;
 
 pub use json::json;
 pub use text::text;
-
-/// Where the text of source files comes from.
-pub trait SourceText {
-    /// The line with this number, from 1, of the file at `path`, without its end.
-    fn line(&self, path: &[u8], line: u32) -> Option<String>;
-}
 
 /// The recording that functions are shown of.
 pub struct Context<'a> {

@@ -16,7 +16,7 @@ use super::sample::Met;
 ///
 /// Source: `struct perf_branch_entry` in `include/uapi/linux/perf_event.h`; the bit behind `priv` is
 /// that of `tools/perf/util/branch.h`.
-struct Flags(u64);
+pub(super) struct Flags(pub(super) u64);
 
 /// `PERF_BR_*`, the first of which has no name.
 pub(super) const KINDS: [&str; 15] = [
@@ -46,11 +46,11 @@ const SPECULATIONS: [&str; 4] =
     ["-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH"];
 
 impl Flags {
-    fn has(&self, bit: u32) -> bool {
+    pub(super) fn has(&self, bit: u32) -> bool {
         self.0 >> bit & 1 != 0
     }
 
-    fn number(&self, from: u32, n: u32) -> usize {
+    pub(super) fn number(&self, from: u32, n: u32) -> usize {
         usize::try_from(self.0 >> from & ((1 << n) - 1)).unwrap_or(0)
     }
 }

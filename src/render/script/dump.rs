@@ -21,7 +21,6 @@ use crate::perfdata::BuildIdEntry;
 use crate::perfdata::CpuMap;
 use crate::perfdata::Cursor;
 use crate::perfdata::IdIndex;
-use crate::perfdata::PIPE_HEADER_LEN;
 use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
@@ -34,6 +33,7 @@ use crate::perfdata::UserRecord;
 use crate::perfdata::misc;
 use crate::perfdata::private;
 use crate::perfdata::private::Part;
+use crate::perfdata::read_up_to;
 use crate::render::escape::escape;
 use crate::render::header;
 use crate::render::header::Form;
@@ -72,7 +72,7 @@ impl Formatter<'_> {
     ) {
         // The stream is what a pipe's offsets count in, as perf has it.
         let is_pipe = self.is_pipe();
-        let place = at.0.saturating_sub(if is_pipe { PIPE_HEADER_LEN as u64 } else { origin.from });
+        let place = at.0.saturating_sub(if is_pipe { self.stream_from() } else { origin.from });
         let path = if is_pipe { "pipe".into() } else { escape(origin.path.as_bytes()) };
         let (place, size) = (alternate(place), header.size);
         let mut text = Text::new();
@@ -93,14 +93,34 @@ impl Formatter<'_> {
         matches!(self.source.recording.header, crate::perfdata::FileHeader::Pipe { .. })
     }
 
+    /// Where the first record of a pipe lies.
+    fn stream_from(&self) -> u64 {
+        self.source.recording.data.first().map_or(0, |it| it.offset)
+    }
+
+    /// Where a pipe describes its first event; before that nothing is known of any.
+    fn events_from(&self) -> u64 {
+        *self.events_from.get_or_init(|| {
+            let endian = self.source.recording.header.endian();
+            let mut at = FileOffset(self.stream_from());
+            loop {
+                let header = read_up_to(self.source.input, at, u64::from(RecordHeader::SIZE));
+                let header =
+                    header.and_then(|it| RecordHeader::decode(&mut Cursor::new(&it, at, endian)));
+                match header {
+                    Ok(it) if it.kind != RecordKind::HEADER_ATTR => at.0 += u64::from(it.size),
+                    _ => return at.0,
+                }
+            }
+        })
+    }
+
     /// CPU and time, where any event has them.
     fn stamp(&self, header: RecordHeader, body: &[u8], at: FileOffset, text: &mut Text) {
         let events = &self.source.recording.events;
-        let has_trailers = events
-            .first()
-            .is_some_and(|it| it.attr.flags.contains(AttrFlags::SAMPLE_ID_ALL))
-            // At the beginning of a pipe nothing is known of events.
-            && (!self.is_pipe() || at.0 != PIPE_HEADER_LEN as u64);
+        let has_trailers =
+            events.first().is_some_and(|it| it.attr.flags.contains(AttrFlags::SAMPLE_ID_ALL))
+                && (!self.is_pipe() || self.events_from() < at.0);
         if header.kind != RecordKind::SAMPLE && !has_trailers {
             text.push_str("-1 -1 ");
             return;

@@ -83,17 +83,27 @@ bitflags! {
         const INSNLEN = 1 << 34;
         /// What was synthesized from a trace.
         const SYNTH = 1 << 35;
+        /// The text of the line of source.
+        const SRCCODE = 1 << 36;
         /// Instructions per cycle, of a trace.
         const IPC = 1 << 37;
         /// The virtual CPU of a guest.
         const VCPU = 1 << 38;
         /// The process that runs a guest.
         const MACHINE_PID = 1 << 39;
+        /// The instruction in words.
+        const DISASM = 1 << 40;
+        /// The code between the branches, as bytes.
+        const BRSTACKINSN = 1 << 41;
+        /// The lengths of the instructions between the branches.
+        const BRSTACKINSNLEN = 1 << 42;
+        /// The code between the branches, in words.
+        const BRSTACKDISASM = 1 << 43;
     }
 }
 
 /// Names as they are typed, in the order in which errors list them.
-const NAMES: [(&str, Fields); 40] = [
+const NAMES: [(&str, Fields); 45] = [
     ("comm", Fields::COMM),
     ("tid", Fields::TID),
     ("pid", Fields::PID),
@@ -114,16 +124,21 @@ const NAMES: [(&str, Fields); 40] = [
     ("uregs", Fields::UREGS),
     ("brstack", Fields::BRSTACK),
     ("brstacksym", Fields::BRSTACKSYM),
+    ("brstackinsn", Fields::BRSTACKINSN),
+    ("brstackinsnlen", Fields::BRSTACKINSNLEN),
+    ("brstackdisasm", Fields::BRSTACKDISASM),
     ("brstackoff", Fields::BRSTACKOFF),
     ("data_src", Fields::DATA_SRC),
     ("weight", Fields::WEIGHT),
     ("bpf-output", Fields::BPF_OUTPUT),
     ("callindent", Fields::CALLINDENT),
     ("insn", Fields::INSN),
+    ("disasm", Fields::DISASM),
     ("insnlen", Fields::INSNLEN),
     ("synth", Fields::SYNTH),
     ("phys_addr", Fields::PHYS_ADDR),
     ("misc", Fields::MISC),
+    ("srccode", Fields::SRCCODE),
     ("ipc", Fields::IPC),
     ("tod", Fields::TOD),
     ("data_page_size", Fields::DATA_PAGE_SIZE),
@@ -140,12 +155,17 @@ impl Fields {
     /// Where it was, and how that is called.
     pub(super) const PLACE: Self = Self::IP.union(Self::SYM).union(Self::SYMOFF).union(Self::DSO);
 
+    /// The code between the branches, in whichever form.
+    pub(super) const BRANCH_CODE: Self =
+        Self::BRSTACKINSN.union(Self::BRSTACKINSNLEN).union(Self::BRSTACKDISASM);
+
     /// What lies behind the first fields of a sample, so that all of it has to be decoded.
     pub(super) const FAR: Self = Self::IREGS
         .union(Self::UREGS)
         .union(Self::BRSTACK)
         .union(Self::BRSTACKSYM)
         .union(Self::BRSTACKOFF)
+        .union(Self::BRANCH_CODE)
         .union(Self::DATA_SRC)
         .union(Self::WEIGHT)
         .union(Self::INS_LAT)
@@ -156,7 +176,7 @@ impl Fields {
         .union(Self::CGROUP);
 
     /// What is printed by what was printed before.
-    pub(super) const IN_ORDER: Self = Self::DATA_SRC;
+    pub(super) const IN_ORDER: Self = Self::DATA_SRC.union(Self::SRCCODE);
 
     /// The field of a name such as `comm`, if it is one.
     pub(super) fn named(name: &str) -> Option<Self> {

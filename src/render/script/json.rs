@@ -85,6 +85,22 @@ impl Formatter<'_> {
         if fields.intersects(Fields::INSN | Fields::INSNLEN) {
             members.add("insn", bytes(self.places.instruction(&met.frame)));
         }
+        if fields.contains(Fields::DISASM) {
+            let mut text = Vec::new();
+            self.disassembled(met, &met.frame, &mut text);
+            members.add("disasm", String::from_utf8_lossy(&text));
+        }
+        if fields.contains(Fields::SRCCODE)
+            && let Some(line) = self.places.source(&met.frame)
+        {
+            let on_disk = || self.source.text.line(line.file.as_bytes(), line.line);
+            let text = line.text.or_else(on_disk);
+            let mut members_of_line = Members::default();
+            members_of_line.add("file", line.file.as_str());
+            members_of_line.add("line", line.line);
+            members_of_line.add("text", text);
+            members.add("source", Value::Object(members_of_line.0));
+        }
         self.far(met, &mut members);
         members.write(out);
     }
@@ -188,7 +204,9 @@ impl Formatter<'_> {
             }
         }
         if let Some(branches) = &sample.branches
-            && fields.intersects(Fields::BRSTACK | Fields::BRSTACKSYM | Fields::BRSTACKOFF)
+            && fields.intersects(
+                Fields::BRSTACK | Fields::BRSTACKSYM | Fields::BRSTACKOFF | Fields::BRANCH_CODE,
+            )
         {
             let branches = self.named_branches(branches, met).map(|(from, to, flags)| {
                 let mut members = Members::default();

@@ -1,6 +1,9 @@
 //! One record as a line, or as a block with its call chain.
 
+use std::cell::OnceCell;
 use std::io::Write as _;
+
+use rustc_hash::FxHashMap;
 
 use crate::perfdata::Cursor;
 use crate::perfdata::RecordHeader;
@@ -50,6 +53,10 @@ pub(super) struct Formatter<'a> {
     /// The machine that was recorded.
     pub(super) machine: Machine,
     printed: Printed,
+    /// Where a pipe describes its first event, once that was asked for.
+    pub(super) events_from: OnceCell<u64>,
+    /// The line of source that was shown last of each thread.
+    pub(super) shown_lines: FxHashMap<(Pid, Tid), (String, u32)>,
     /// How wide what says where data came from has become.
     pub(super) data_source_width: usize,
     pub(super) comms: Vec<String>,
@@ -99,6 +106,8 @@ impl<'a> Formatter<'a> {
             places: Places::new(code),
             machine: machine(source.recording),
             printed: Printed::default(),
+            events_from: OnceCell::new(),
+            shown_lines: FxHashMap::default(),
             data_source_width: 0,
             comms: source.index.comms.iter().map(|it| escape(it).into_owned()).collect(),
             frames: Vec::new(),

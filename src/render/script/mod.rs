@@ -5,6 +5,7 @@
 
 mod branches;
 mod clock;
+mod code;
 mod dump;
 mod fields;
 mod filter;
@@ -37,6 +38,7 @@ use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
 use crate::perfdata::read_up_to;
 use crate::profile::Paths;
+use crate::render::source_text::SourceText;
 use crate::replay::CodeFiles;
 use crate::replay::Ends;
 use crate::replay::Entry;
@@ -86,6 +88,8 @@ pub struct Options {
     pub chains: Chains,
     /// The most frames of a call chain.
     pub max_frames: usize,
+    /// The most blocks of code between branches of a sample; 0 for all.
+    pub max_blocks: usize,
     /// Functions behind which no more of a call chain is shown.
     pub stop_at: Vec<String>,
     /// How wide columns are.
@@ -165,6 +169,8 @@ pub struct Source<'a> {
     pub input: &'a dyn ReadAt,
     /// The names of its addresses.
     pub names: &'a Names<'a>,
+    /// The text of source files.
+    pub text: &'a dyn SourceText,
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -227,7 +233,7 @@ pub fn script(source: &Source<'_>, options: &Options, out: &mut dyn Write) -> Re
     let files = CodeFiles::new(source.names);
     let unwinding = Unwinding::new(source.recording, &files);
     let shown = options.fields.iter().fold(Fields::empty(), |all, it| all | *it);
-    let has_lines = shown.contains(Fields::SRCLINE);
+    let has_lines = shown.intersects(Fields::SRCLINE | Fields::SRCCODE);
     let needs_lines = has_lines || shown.contains(Fields::IP) && options.inlined == Inlined::Shown;
     let lines = needs_lines.then(|| Lines::new(&files, options.inlined));
     let programs = has_lines.then(|| Programs::new(source.recording, source.index));

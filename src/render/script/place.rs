@@ -20,6 +20,7 @@ use crate::replay::Unknown;
 use crate::replay::resolved::Dso;
 use crate::replay::resolved::Level;
 use crate::replay::timeline::Owner;
+use crate::symbols::Machine;
 use crate::symbols::SourceFrame;
 use crate::units::Addr;
 
@@ -75,6 +76,18 @@ const MAX_KEPT: usize = 4 << 10;
 
 /// The width of an address, which no address is wider than.
 const IP_WIDTH: usize = 16;
+
+/// What stands between a frame and its line.
+const IN_CHAIN: &str = "\n  ";
+
+/// A line of source.
+#[derive(Debug)]
+pub(super) struct InSource {
+    pub(super) file: String,
+    pub(super) line: u32,
+    /// What stands in it, where the recording has that.
+    pub(super) text: Option<String>,
+}
 
 /// What is known of a frame.
 #[derive(Clone, Copy)]
@@ -307,6 +320,28 @@ impl<'a> Places<'a> {
         self.code.files.instruction(frame).unwrap_or_default()
     }
 
+    /// The `len` bytes of code from `frame` on, or as many as are at hand.
+    pub(super) fn code(&self, frame: &Frame, len: u64) -> Option<(Machine, &'a [u8])> {
+        self.code.files.code(frame, len)
+    }
+
+    /// Appends the line that `frame` comes from behind `prefix`, if that is known.
+    pub(super) fn line_of(&self, frame: &Frame, prefix: &str, out: &mut Vec<u8>) {
+        let (name, found) = self.look_up(frame);
+        self.own_line(frame, &name, found.first(), prefix, out);
+    }
+
+    /// The file and the line that `frame` comes from, and what stands there if the recording has it.
+    pub(super) fn source(&self, frame: &Frame) -> Option<InSource> {
+        let (_, found) = self.look_up(frame);
+        match found.first().and_then(|it| it.line) {
+            Some(line) => {
+                Some(InSource { file: line.file.to_owned(), line: line.line, text: None })
+            }
+            None => self.bpf_line(frame),
+        }
+    }
+
     /// Appends what an address is called: `symbol+0x1f`, or `[unknown]`.
     pub(super) fn symbol(&self, frame: &Frame, fields: Fields, out: &mut Vec<u8>) {
         let name = self.code.names.name(frame);
@@ -347,7 +382,7 @@ impl<'a> Places<'a> {
             dso(frame, name, fields, out);
         }
         if fields.contains(Fields::SRCLINE) {
-            self.own_line(frame, name, found, out);
+            self.own_line(frame, name, found, IN_CHAIN, out);
         }
     }
 
@@ -364,7 +399,7 @@ impl<'a> Places<'a> {
         }
         if fields.contains(Fields::SRCLINE) {
             match found.line {
-                Some(line) => self.line(line.file, line.line, out),
+                Some(line) => self.line(line.file, line.line, IN_CHAIN, out),
                 None => out.extend_from_slice(b"\n  ??:0"),
             }
         }
@@ -378,14 +413,15 @@ impl<'a> Places<'a> {
         frame: &Frame,
         name: &Name<'a>,
         found: Option<&SourceFrame<'_>>,
+        prefix: &str,
         out: &mut Vec<u8>,
     ) {
         if let Some(line) = found.and_then(|it| it.line) {
-            self.line(line.file, line.line, out);
-        } else if let Some((file, line)) = self.bpf_line(frame) {
-            self.line(&file, line, out);
+            self.line(line.file, line.line, prefix, out);
+        } else if let Some(InSource { file, line, .. }) = self.bpf_line(frame) {
+            self.line(&file, line, prefix, out);
         } else if let Some(dso) = name.dso {
-            out.extend_from_slice(b"\n  ");
+            out.extend_from_slice(prefix.as_bytes());
             out.extend_from_slice(escape(dso.short_name.as_bytes()).as_bytes());
             out.push(b'[');
             hex(self.code.names.linked(frame, name).0, 0, out);
@@ -394,19 +430,21 @@ impl<'a> Places<'a> {
     }
 
     /// The line of a BPF program, by what it was loaded with.
-    fn bpf_line(&self, frame: &Frame) -> Option<(String, u32)> {
+    fn bpf_line(&self, frame: &Frame) -> Option<InSource> {
         let Some(Owner::Ksymbol(ksymbol)) = frame.owner else { return None };
         let programs = self.code.programs?;
         let program = programs.of_ksymbol(ksymbol)?.program;
         let back = u64::from(frame.is_return_address);
         let line = programs.line(program, Addr(frame.ip.0.wrapping_sub(back)))?;
-        Some((String::from_utf8_lossy(line.file).into_owned(), line.line))
+        let text = String::from_utf8_lossy(line.text).into_owned();
+        let file = String::from_utf8_lossy(line.file).into_owned();
+        Some(InSource { file, line: line.line, text: Some(text).filter(|it| !it.is_empty()) })
     }
 
-    fn line(&self, file: &str, line: u32, out: &mut Vec<u8>) {
+    fn line(&self, file: &str, line: u32, prefix: &str, out: &mut Vec<u8>) {
         let file = escape(self.code.paths.shown(file).as_bytes());
         // Writing to memory cannot fail.
-        let _written = write!(out, "\n  {file}:{line}");
+        let _written = write!(out, "{prefix}{file}:{line}");
     }
 }
 

@@ -94,7 +94,7 @@ impl Formatter<'_> {
         let ip = layout.ip(body).unwrap_or_default().0;
         let only = &self.options.only;
         let fields = self.options.fields[idx as usize];
-        if fields.is_empty()
+        if (fields - Fields::FLAGS).is_empty()
             || only.event.is_some_and(|it| it != idx)
             || !only.has_time(time)
             || !only.has_cpu(cpu)
@@ -215,10 +215,22 @@ impl Formatter<'_> {
                 }
             }
         }
+        if fields.contains(Fields::DISASM) {
+            out.extend_from_slice(b"\t\t");
+            self.disassembled(met, frame, out);
+        }
+        if let Some(branches) = far.as_ref().and_then(|it| it.branches.as_ref())
+            && fields.intersects(Fields::BRANCH_CODE)
+        {
+            self.branch_code(met, branches, out);
+        }
         if let Some(sample) = far {
             pages(sample, fields, out);
         }
         out.push(b'\n');
+        if fields.contains(Fields::SRCCODE) {
+            self.source_code(met, frame, out);
+        }
     }
 
     /// Appends what a tracepoint noted.

@@ -4,6 +4,7 @@ use crate::perfdata::Attr;
 use crate::perfdata::SampleType;
 
 use super::Fields;
+use super::code::ANY_BRANCH;
 
 /// `PERF_TYPE_TRACEPOINT`.
 pub(super) const TRACEPOINT: u32 = 2;
@@ -154,6 +155,12 @@ pub enum UnknownField {
         /// The name.
         name: String,
     },
+    /// A name is a field of what hardware counted, which is not computed here.
+    #[error("`{name}` is made of hardware counters, which this version does not do")]
+    OfCounters {
+        /// The name.
+        name: String,
+    },
     /// What stands before a colon is no type of event.
     #[error("`{name}` is no type of event; there are hw, sw, trace, raw, break and synth")]
     NoType {
@@ -202,6 +209,12 @@ pub enum FieldError {
     /// Lines stand with the addresses that they are of, and these were not asked for.
     #[error("`srcline` is the line of an `ip`, which is not among the fields")]
     LineWithoutAddress,
+    /// Code is shown between branches, all of which have to be recorded for that.
+    #[error("`{field}` shows the code between all branches, which were not recorded")]
+    NoBranches {
+        /// The field.
+        field: &'static str,
+    },
     /// No event has the type that fields were asked for of.
     #[error("no event of the recording is of the type whose fields are asked for")]
     NoSuchEvent,
@@ -285,6 +298,9 @@ impl Selection {
                 Some(bare) => (true, bare),
                 None => (false, name.strip_prefix('+').unwrap_or(name)),
             };
+            if matches!(bare, "metric" | "brcntr") {
+                return Err(UnknownField::OfCounters { name: bare.to_owned() });
+            }
             let field = Fields::named(bare)
                 .ok_or_else(|| UnknownField::NoField { name: bare.to_owned() })?;
             for kind in &types {
@@ -330,12 +346,13 @@ impl Selection {
         form: Form,
     ) -> Result<Vec<Fields>, FieldError> {
         let decides = |attr: &Attr| (attr.kind, attr.config) != DUMMY;
+        let has_all_branches = events.iter().any(|it| it.attr.branch_sample_type & ANY_BRANCH != 0);
         let mut fields = self.asked.map(|it| it.fields);
         for (kind, fields) in TYPES.into_iter().zip(&mut fields) {
             let is_of_type = |it: &&Shown<'_>| Type::of(it) == kind;
             let asked = &self.asked[kind as usize];
             match events.iter().filter(is_of_type).find(|it| decides(it.attr)) {
-                Some(event) => *fields = checked(*asked, event)?,
+                Some(event) => *fields = checked(*asked, event, has_all_branches)?,
                 None if asked.is_required => return Err(FieldError::NoSuchEvent),
                 None => continue,
             }
@@ -374,12 +391,18 @@ fn kind_name(list: &str) -> Option<&str> {
 }
 
 /// What is printed of the samples of `event`.
-fn checked(asked: Asked, event: &Shown<'_>) -> Result<Fields, FieldError> {
+fn checked(asked: Asked, event: &Shown<'_>, has_all_branches: bool) -> Result<Fields, FieldError> {
     let missing = Fields::missing(event.attr);
     if let Some(field) = (asked.fields & asked.needed & missing).first_name() {
         return Err(FieldError::Missing { event: event.name.to_owned(), field });
     }
     let mut fields = asked.fields - missing;
+    if fields.contains(Fields::DSOFF) {
+        fields |= Fields::DSO;
+    }
+    if let Some(field) = (fields & Fields::BRANCH_CODE).first_name().filter(|_| !has_all_branches) {
+        return Err(FieldError::NoBranches { field });
+    }
     let companions = [(Fields::SYMOFF, Fields::SYM), (Fields::SRCLINE, Fields::IP)];
     for (field, of) in companions {
         if !fields.contains(field) || fields.contains(of) {
@@ -460,6 +483,11 @@ mod tests {
             clock,
             "`srcline` is the line of an `ip`, which is not among the fields",
         );
+        let code = "`brstackinsn` shows the code between all branches, which were not recorded";
+        check_error(&["ip,brstackinsn"], clock, code);
+        let metric = "`metric` is made of hardware counters, which this version does not do";
+        check_error(&["comm,metric"], clock, metric);
+        check(&["ip,dsoff"], clock, Fields::IP | Fields::DSO | Fields::DSOFF);
         check_error(&["comm,uregs"], clock, "samples of `cpu-clock` carry no `uregs`");
         let events = "no event of the recording is of the type whose fields are asked for";
         check_error(&["hw:"], clock, events);

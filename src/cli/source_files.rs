@@ -1,21 +1,22 @@
 //! Lines of source files on this machine.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 use rustc_hash::FxHashMap;
 
 use crate::host::files::Disk;
-use crate::render::annotate::SourceText;
+use crate::render::source_text::SourceText;
 use crate::symbols::Files as _;
 
 /// Source files, each read once.
 #[derive(Debug, Default)]
 pub(super) struct SourceFiles {
     /// The lines of each; `None` for what cannot be read.
-    files: RefCell<FxHashMap<Vec<u8>, Option<Vec<String>>>>,
+    files: Mutex<FxHashMap<Vec<u8>, Option<Vec<String>>>>,
 }
 
 /// The largest source file that is read, in bytes.
@@ -23,7 +24,7 @@ const MAX_LEN: usize = 64 << 20;
 
 impl SourceText for SourceFiles {
     fn line(&self, path: &[u8], line: u32) -> Option<String> {
-        let mut files = self.files.borrow_mut();
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if !files.contains_key(path) {
             files.insert(path.to_vec(), read(path));
         }
