@@ -90,7 +90,14 @@ impl Args {
             Some(Feature::BuildIds(entries)) if !self.with_hits || has_trace => {
                 entries.iter().map(|it| (it.name.as_bytes().to_vec(), it.build_id)).collect()
             }
-            _ => of_files(&self.input, &file, &recording, &self.symbols_from, Which::Hit)?,
+            _ => of_files(
+                &self.input,
+                &file,
+                &recording,
+                &self.symbols_from,
+                Which::Hit,
+                Untold::Left,
+            )?,
         };
         for (path, id) in &listed {
             let id = id.map(|it| it.to_string()).unwrap_or_default();
@@ -109,24 +116,42 @@ pub(super) enum Which {
     All,
 }
 
-/// The files of the recording at `path`, with what it knows of their build ids.
+/// Where build ids are taken from that a recording does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Untold {
+    /// From nowhere.
+    Left,
+    /// From the files that were mapped, where they are at hand.
+    Read,
+}
+
+/// The files of the recording at `path`, with their build ids.
 pub(super) fn of_files(
     path: &Path,
     file: &Input,
     recording: &Recording,
     symbols_from: &SymbolOptions,
     which: Which,
+    untold: Untold,
 ) -> Result<BuildIds, Failure> {
     let cannot = |error| input::cannot_read(path, &error);
     let index = Index::new(recording, file, &Wanted::default()).map_err(cannot)?;
     input::check(path, &index)?;
     let of_maps: BTreeMap<&[u8], BuildId> =
         index.files.iter().filter_map(|it| Some((it.path.as_slice(), it.build_id?))).collect();
+    let machine = ThisMachine::new(file, &index, symbols_from);
+    let read = |path: &[u8]| {
+        // Of several files of one path it could be any.
+        let mut of_path = (0..).zip(&index.files).filter(|(_, it)| it.path == path);
+        let ((only, _), None) = (of_path.next()?, of_path.next()) else { return None };
+        machine.build_id(&index, only)
+    };
     let id = |path: &[u8]| {
         if path == b"[kernel.kallsyms]" {
             return index.kernel_build_id();
         }
-        index.build_ids.get(path).or_else(|| of_maps.get(path)).copied()
+        let told = index.build_ids.get(path).or_else(|| of_maps.get(path)).copied();
+        told.or_else(|| if untold == Untold::Read { read(path) } else { None })
     };
     let with_id = |path: &[u8]| (path.to_vec(), id(path));
     if which == Which::All {
@@ -134,7 +159,6 @@ pub(super) fn of_files(
         let mapped = index.files.iter().map(|it| it.path.as_slice()).filter(is_file);
         return Ok(mapped.chain([b"[kernel.kallsyms]".as_slice()]).map(with_id).collect());
     }
-    let machine = ThisMachine::new(file, &index, symbols_from);
     let names = Names::new(&index, &machine);
     let keep = Keep { thread: false, cpu: false, stack: true, address: true };
     let resolved =
@@ -152,7 +176,7 @@ pub(super) fn of_files(
 }
 
 /// The build id of the file at `path`, if it is an ELF file.
-pub(super) fn of_elf(path: &Path) -> Option<BuildId> {
+fn of_elf(path: &Path) -> Option<BuildId> {
     let is_file = path.metadata().ok()?.is_file();
     let mut start = [0; 4];
     io::Read::read_exact(&mut std::fs::File::open(path).ok().filter(|_| is_file)?, &mut start)

@@ -38,6 +38,7 @@ use crate::symbols::OwnedBytes;
 use crate::symbols::PerfMap;
 use crate::symbols::Places;
 use crate::symbols::Symfs;
+use crate::symbols::build_id_at_hand;
 use crate::symbols::is_at_its_path;
 use crate::units::BuildId;
 use crate::units::Nanos;
@@ -95,6 +96,13 @@ impl ThisMachine {
     /// Where the recorded machine's files are, if the user says so.
     pub(super) fn symfs(&self) -> Option<&Symfs> {
         self.places.symfs.as_ref()
+    }
+
+    /// The build id of the file with the index `file`, if that is here.
+    pub(super) fn build_id(&self, index: &Index, file: usize) -> Option<BuildId> {
+        let mapped = index.mapped.get(file).copied().flatten();
+        let file = ModuleFile { mapped, ..index.files.get(file)?.to_find() };
+        build_id_at_hand(&Disk, &file, &self.places)
     }
 
     /// Tells what went wrong with servers of debug information.

@@ -255,16 +255,16 @@ pub(super) fn pipe_formats(formats: &[u8], out: &mut Vec<u8>) {
     out.extend(std::iter::repeat_n(0, padded - formats.len()));
 }
 
-/// Features as records of a pipe. Those that no record has room for come back: they travel in
-/// private records.
+/// Features as records of a pipe. Those that no record has room for, or that perf has in files alone,
+/// come back: they travel in private records.
 pub(super) fn pipe_features(features: &[Feature], out: &mut Vec<u8>) -> Vec<Message> {
-    let PipeBodies { bodies, too_long } = pipe_bodies(features);
+    let PipeBodies { bodies, apart } = pipe_bodies(features);
     for body in &bodies {
         put_feature(body, out);
     }
     let message =
         |(id, data): (FeatureId, _)| Message::Feature(FeaturePayload { id: u64::from(id.0), data });
-    too_long.into_iter().map(message).collect()
+    apart.into_iter().map(message).collect()
 }
 
 /// The mark behind the last feature of a pipe.

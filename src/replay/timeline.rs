@@ -52,7 +52,7 @@ pub struct MappedFile {
 
 impl MappedFile {
     /// What to look for it by, if it is not known who mapped it.
-    pub(super) fn to_find(&self) -> ModuleFile {
+    pub fn to_find(&self) -> ModuleFile {
         let path = PathBuf::from(OsString::from_vec(self.path.clone()));
         let (build_id, inode) = (self.build_id, self.inode);
         ModuleFile { build_id, inode, ..ModuleFile::at(path) }

@@ -20,6 +20,7 @@ use super::debug_files::DebugFile;
 use super::debug_files::crc32;
 use super::debug_files::debug_files;
 use super::places::Root;
+use crate::units::BuildId;
 
 /// What the kernel adds to the path of a file that has no name any more.
 ///
@@ -39,6 +40,15 @@ pub fn is_at_its_path<F: Files>(files: &F, file: &ModuleFile, places: &Places) -
     let candidates = candidates(file, places).into_iter();
     let mut by_path = candidates.filter(|it| it.root.at(&file.path) == it.at);
     by_path.any(|it| open(files, &it.at, file, places, it.trust).is_ok())
+}
+
+/// The build id of the file that was mapped, if that is at hand.
+pub fn build_id_at_hand<F: Files>(
+    files: &F,
+    file: &ModuleFile,
+    places: &Places,
+) -> Option<BuildId> {
+    FileSet::find(files, file, places).ok()?.identity.build_id
 }
 
 /// A file that was mapped, and what to find the files that belong to it by.

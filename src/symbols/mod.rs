@@ -65,6 +65,7 @@ pub use files::FileStatus;
 pub use files::Files;
 pub use files::Glance;
 pub use files::Opened;
+pub use find::build_id_at_hand;
 pub use find::is_at_its_path;
 pub use find::undeleted;
 pub use functions::Functions;

@@ -1,6 +1,8 @@
 //! Call chains from copies of stacks: recordings made by hand, of code that assemblers of the machine
 //! make, with what its stack would hold.
 
+use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -26,6 +28,8 @@ use bpfperf::unwind::walk;
 
 use crate::build::Build;
 use crate::build::CALLCHAIN;
+use crate::command::program;
+use crate::command::run;
 use crate::command::run_with;
 
 /// `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER`.
@@ -282,15 +286,57 @@ impl<'a> State<'a> {
     fn script(&self, program: &Path, kernel: &[u64]) -> (Vec<String>, String) {
         let file = self.recording(program, kernel);
         let ran = run_with(["script", "-F", "ip,sym,symoff", "-i", "-"], &file);
-        let frames = ran.stdout.lines().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
-        (frames.collect(), ran.stderr)
+        (frames(&ran.stdout), ran.stderr)
     }
+}
+
+/// The frames among the lines that `script` prints.
+fn frames(stdout: &str) -> Vec<String> {
+    stdout.lines().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
 }
 
 #[track_caller]
 fn check(program: &Path, state: &State<'_>, want: &[&str]) {
     let (frames, told) = state.script(program, &[]);
     assert_eq!((frames, told.as_str()), (want.iter().map(|it| (*it).to_owned()).collect(), ""));
+}
+
+#[test]
+fn chains_take_the_place_of_the_stacks_that_lead_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    assemble(dir.path(), Arch::X86_64, X86_64);
+    let program = dir.path().join("program");
+    let registers = [(7, SP), (16, at(0, 1))];
+    let state = State::new(Arch::X86_64, &registers, &[0]);
+    let (want, _) = state.script(&program, &[]);
+    let [from, to] = ["from", "to"].map(|it| dir.path().join(it));
+    fs::write(&from, state.recording(&program, &[])).unwrap();
+    let words = |path: &Path| [OsStr::new("-i"), path.as_os_str()].map(OsStr::to_owned);
+    let inject = ["inject", "--convert-callchain", "-o"].map(OsString::from);
+    let args = inject.into_iter().chain([to.clone().into_os_string()]).chain(words(&from));
+    let ran = run(args);
+    assert_eq!((ran.stderr.as_str(), ran.status), ("", Some(0)));
+    let bytes = fs::read(&to).unwrap();
+    let sample_type = u64::from_le_bytes(bytes[104 + 24..104 + 32].try_into().unwrap());
+    assert_eq!(sample_type & (USER_STATE | CALLCHAIN), CALLCHAIN);
+    assert!((bytes.len() as u64) < fs::metadata(&from).unwrap().len());
+    let script = ["script", "-F", "ip,sym,symoff"].map(OsString::from);
+    let ran = run(script.into_iter().chain(words(&to)));
+    assert_eq!((frames(&ran.stdout), ran.stderr), (want, String::new()));
+    // There is nothing to do it with twice.
+    let again = ["inject", "--convert-callchain", "-o", "/dev/null"].map(OsString::from);
+    let ran = run(again.into_iter().chain(words(&to)));
+    assert!(ran.stderr.starts_with("error: cannot make call chains\n"), "{}", ran.stderr);
+    // A stream tells of its events among its records.
+    let ran = run_with(["inject", "--convert-callchain"], &stream(&from));
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
+}
+
+/// The recording at `path` as a stream.
+fn stream(path: &Path) -> Vec<u8> {
+    let output = program().args(["inject", "-i"]).arg(path).output().unwrap();
+    assert!(output.status.success());
+    output.stdout
 }
 
 /// Where in the function with the index `idx` something lies.

@@ -83,3 +83,32 @@ fn what_tracepoints_note_is_printed_as_perf_prints_it() {
     }
     assert_eq!(ours.lines().count(), perfs.lines().count());
 }
+
+#[test]
+fn the_time_that_threads_slept_is_told_where_they_went_to_sleep() {
+    if !may_run(&[Need::Root]) {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let [from, to, theirs] = ["from", "to", "theirs"].map(|it| scratch.path().join(it));
+    let events = "sched:sched_switch,sched:sched_stat_runtime,sched:sched_process_exit";
+    let mut record = bpfperf();
+    record.args(["record", "-q", "-a", "-e", events, "-o"]).arg(&from);
+    stdout_of(record.args(["--", "sh", "-c", "for i in 1 2 3; do sleep 0.05; done"]));
+    stdout_of(bpfperf().args(["inject", "-s", "-i"]).arg(&from).arg("-o").arg(&to));
+    let fields = ["script", "-F", "tid,time,event,period,trace", "-i"];
+    let ours = stdout_of(bpfperf().args(fields).arg(&to));
+    assert!(!ours.is_empty() && ours.lines().all(|it| it.contains("sched:sched_switch")), "{ours}");
+    let Some(perf) = peer() else { return };
+    let mut inject = Command::new(perf);
+    inject.args(["inject", "-s", "-i"]).arg(&from).arg("-o").arg(&theirs);
+    assert!(inject.status().unwrap().success());
+    let theirs = stdout_of(bpfperf().args(fields).arg(&theirs));
+    // What is merged at one time comes in either order.
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(&ours), sorted(&theirs));
+}

@@ -105,22 +105,31 @@ impl FeatureId {
     /// any record without data for the end.
     pub const END: Self = Self(35);
 
-    /// Whether perf sends this feature through pipes.
+    /// How this feature goes through pipes.
     ///
-    /// Source: `FEAT_OPR` against `FEAT_OPN` in `tools/perf/util/header.c`.
-    pub fn is_in_pipes(self) -> bool {
-        !matches!(
-            self,
-            Self::TRACING_DATA
-                | Self::BUILD_ID
-                | Self::BRANCH_STACK
-                | Self::AUXTRACE
-                | Self::STAT
-                | Self::CACHE
-                | Self::DIR_FORMAT
-                | Self::HYBRID_TOPOLOGY
-        )
+    /// Source: `FEAT_OPR` against `FEAT_OPN` in `tools/perf/util/header.c`. Older versions end at the
+    /// number of one that they do not know.
+    pub(super) fn way(self) -> Way {
+        match self {
+            Self::TRACING_DATA | Self::BUILD_ID | Self::AUXTRACE | Self::DIR_FORMAT => {
+                Way::Otherwise
+            }
+            Self::BRANCH_STACK | Self::STAT | Self::CACHE | Self::HYBRID_TOPOLOGY => Way::Apart,
+            known if known.name().is_some() => Way::Record,
+            _ => Way::Apart,
+        }
     }
+}
+
+/// How a feature goes through pipes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In a record, as from perf.
+    Record,
+    /// In a private message: perf has it in files alone, or does not know it.
+    Apart,
+    /// It has a record of its own, or tells how a file is laid out.
+    Otherwise,
 }
 
 impl fmt::Display for FeatureId {

@@ -2,14 +2,15 @@
 
 use super::Feature;
 use super::FeatureId;
+use super::id::Way;
 
 /// What [`pipe_bodies`] made of the features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipeBodies {
     /// The bodies of the records, each without its header of 8 bytes.
     pub bodies: Vec<Vec<u8>>,
-    /// The payloads that no record has room for.
-    pub too_long: Vec<(FeatureId, Vec<u8>)>,
+    /// The payloads that no record has room for, and those that perf has in files alone.
+    pub apart: Vec<(FeatureId, Vec<u8>)>,
 }
 
 /// The most bytes of a body: perf sends no record longer than 65,527 bytes with its header.
@@ -22,17 +23,22 @@ const DATA_MAX: usize = BODY_MAX - 8;
 
 /// Turns features into the bodies of records for a pipe.
 ///
-/// Features that perf sends in files alone are left out. Of program infos and BTFs there may be
+/// Those that tell how a file is laid out are left out, as are those that have records of their own. Of program infos and BTFs there may be
 /// several, since readers add those of each record to the ones before.
 pub fn pipe_bodies(features: &[Feature]) -> PipeBodies {
     let mut this = PipeBodies::default();
-    for feature in features.iter().filter(|it| it.id().is_in_pipes()) {
+    for feature in features {
+        let id = feature.id();
+        let way = id.way();
+        if way == Way::Otherwise {
+            continue;
+        }
         let mut data = Vec::new();
         feature.encode(&mut data);
-        if data.len() <= DATA_MAX {
-            this.bodies.push(body(feature.id(), &data));
+        if way == Way::Record && data.len() <= DATA_MAX {
+            this.bodies.push(body(id, &data));
         } else {
-            this.too_long.push((feature.id(), data));
+            this.apart.push((id, data));
         }
     }
     this

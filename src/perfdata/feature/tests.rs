@@ -388,7 +388,7 @@ fn sections_of_perf_6_1_are_written_as_they_were_read() {
 fn a_pipe_has_a_record_a_feature() {
     let features = [Feature::Stat, Feature::CachelineSize(64), Feature::Caches(Vec::new())];
     let want = [&34_u64.to_ne_bytes()[..], &64_u32.to_ne_bytes()].concat();
-    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: vec![want], too_long: vec![] });
+    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: vec![want], apart: vec![] });
     assert_eq!(pipe_end(), 35_u64.to_ne_bytes());
 }
 
@@ -411,5 +411,5 @@ fn a_feature_that_no_record_holds_is_handed_back() {
     let got = pipe_bodies(&[feature(longest), feature(longest + 1), Feature::CachelineSize(64)]);
     let lens: Vec<usize> = got.bodies.iter().map(|it| it.len() + 8).collect();
     assert_eq!(lens, [65_527, 8 + 8 + 4]);
-    assert_eq!(got.too_long, [(FeatureId::BPF_BTF, vec![1; longest + 1])]);
+    assert_eq!(got.apart, [(FeatureId::BPF_BTF, vec![1; longest + 1])]);
 }
