@@ -271,7 +271,13 @@ impl Recording {
                     // What is damaged is told where all private records are read.
                     let message = assembler.push(body, at, endian);
                     if let Ok(Some(Message::Feature(FeaturePayload { id, data }))) = message {
-                        this.features.extend(decoder.decode_record(id, &data, at));
+                        // Of some features there is nothing but that they are there.
+                        let id = u8::try_from(id).ok().map(FeatureId);
+                        let section = |id| {
+                            let content = decoder.decode(id, &data, at);
+                            FeatureSection { id, at, content }
+                        };
+                        this.features.extend(id.map(section));
                     }
                 }
                 Record::User(UserRecord::EventUpdate { kind: 2, id, data }) => {

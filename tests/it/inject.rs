@@ -92,6 +92,12 @@ fn a_stream_keeps_the_features_that_perf_has_in_files_alone() {
         assert!(output.status.success());
         std::fs::write(&stream, output.stdout).unwrap();
     };
+    // Of this there is nothing but that it is there.
+    let from = fixture("report/branches.data");
+    let want = header(&from);
+    assert!(want.contains("contains samples with branch stack"), "{want}");
+    into_stream(&from);
+    assert_eq!(header(&stream), want);
     let from = fixture("recordings/perf-7.3-two.data");
     let want = header(&from);
     assert!(want.contains("CPU cache info"), "{want}");
