@@ -1,6 +1,7 @@
 //! `fixtures` and `bless`: the recordings that tests read, and what perf says of them.
 //!
-//! `cargo xtask fixtures [--force] [NAME..]` records `tests/fixtures/recordings`, all or those named.
+//! `cargo xtask fixtures [--force] [NAME..]` records `tests/fixtures/recordings`, all or those named, and
+//! writes those of `tests/fixtures/report` that [`made`] has.
 //! A recording that is there is left alone unless `--force` is given, since tests hold each to its hash
 //! and its counts, in `tests/it/fixture.rs`.
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
 
+use crate::made;
 use crate::peer;
 use crate::shell::Failure;
 use crate::shell::Running;
@@ -137,9 +139,11 @@ const SCRIPT: &str = "script -F -sym,-symoff,-dso --ns --no-inline \
 pub(crate) fn run(shell: &Shell, args: &[String]) -> Result<(), Failure> {
     let is_forced = args.iter().any(|arg| arg == "--force");
     let names: Vec<&String> = args.iter().filter(|arg| *arg != "--force").collect();
-    if let Some(name) = names.iter().find(|name| !FIXTURES.iter().any(|it| it.name == **name)) {
+    let is_known = |name: &str| made::has(name) || FIXTURES.iter().any(|it| it.name == name);
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
         return Err(Failure::new(format!("no fixture `{name}`")));
     }
+    made::write(shell, &names, is_forced)?;
     let wanted: Vec<_> = FIXTURES
         .iter()
         .filter(|it| names.is_empty() || names.iter().any(|name| *name == it.name))

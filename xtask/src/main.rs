@@ -11,6 +11,7 @@ mod check;
 mod demo;
 mod fixtures;
 mod fuzz;
+mod made;
 #[path = "../../bpf/needs/needs.rs"]
 mod needs;
 mod peer;
