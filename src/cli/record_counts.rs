@@ -46,8 +46,11 @@ pub(super) fn write(counts: &Counts, resolved: &Resolved, out: &mut dyn Write) -
         let share = 100.0 * *n as f64 / total as f64;
         writeln!(out, "{name:>20} events: {n:10}  ({share:4.1}%)")?;
     }
-    let mut samples = vec![0; resolved.events.len()];
-    for group in &resolved.groups {
+    // Where branches are counted, samples are more than have some.
+    let mut samples = resolved.n_branching.clone();
+    samples.resize(resolved.events.len(), 0);
+    let groups = if resolved.is_of_branches() { &[][..] } else { resolved.groups.as_slice() };
+    for group in groups {
         if let Some(n) = samples.get_mut(group.event.0 as usize) {
             *n += group.n_samples;
         }

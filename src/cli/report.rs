@@ -10,12 +10,11 @@ use crate::profile::Callchains;
 use crate::profile::Column;
 use crate::profile::Facts;
 use crate::profile::Filter;
-use crate::profile::FrameKey;
 use crate::profile::GraphRequest;
 use crate::profile::GraphSettings;
-use crate::profile::GraphValue;
 use crate::profile::Grouping;
 use crate::profile::Labels;
+use crate::profile::ListOf;
 use crate::profile::MAX_STACK;
 use crate::profile::Order;
 use crate::profile::Paths;
@@ -23,14 +22,16 @@ use crate::profile::Percentage;
 use crate::profile::Plan;
 use crate::profile::PrivilegeKey;
 use crate::profile::Request;
-use crate::profile::Shape;
 use crate::profile::Sort;
+use crate::profile::SourceKey;
+use crate::profile::Spelled;
 use crate::profile::hierarchies;
 use crate::profile::histograms;
 use crate::render;
 use crate::render::report;
 use crate::render::report::Comments;
 use crate::render::report::Style;
+use crate::render::script::Source;
 use crate::render::script::TraceNotes;
 use crate::replay::Asked;
 use crate::replay::CodeFiles;
@@ -49,6 +50,7 @@ use crate::replay::resolved::Keep;
 use super::bill;
 use super::bill::Reading;
 use super::bill::warn_of_droppers;
+use super::graph_settings;
 use super::header;
 use super::inlining;
 use super::input;
@@ -56,12 +58,17 @@ use super::lacking;
 use super::log;
 use super::message;
 use super::message::Failure;
+use super::names;
 use super::naming;
 use super::record_counts;
+use super::report_dump;
+use super::report_fields;
 use super::report_habits;
 use super::report_samples;
 use super::report_tasks;
 use super::report_tasks::Tasks;
+use super::report_threads::Pretty;
+use super::report_threads::Threads;
 use super::script::stdout;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
@@ -139,6 +146,10 @@ pub(super) struct Args {
     #[arg(long)]
     stats: bool,
 
+    /// Print every record as it stands in the recording, in bytes and in words, and what `--stats` prints.
+    #[arg(short = 'D', long)]
+    dump_raw_trace: bool,
+
     /// Print the tasks of the recording, each below the one that made it.
     #[arg(long)]
     tasks: bool,
@@ -201,6 +212,22 @@ pub(super) struct Args {
     #[arg(short = 't', long, value_name = "SEPARATOR", value_parser = parse_separator)]
     field_separator: Option<String>,
 
+    /// Print what each thread counted in all, below the report, of recordings made with `record -s`.
+    #[arg(short = 'T', long)]
+    threads: bool,
+
+    /// How that is printed.
+    #[arg(long, value_name = "STYLE", default_value = "normal")]
+    pretty: Pretty,
+
+    /// How wide columns are, in their order, such as `8,16`; 0 for as wide as needed.
+    #[arg(short = 'w', long, value_name = "WIDTHS", value_delimiter = ',')]
+    column_widths: Vec<usize>,
+
+    /// Show what tracepoints noted field by field, as it is.
+    #[arg(long)]
+    raw_trace: bool,
+
     #[command(flatten)]
     header: header::Args,
 
@@ -250,19 +277,11 @@ enum Whole {
     Relative,
 }
 
-/// What cannot be meant.
-#[derive(Debug, PartialEq, thiserror::Error)]
-enum Error {
-    /// A setting of call graphs that says nothing.
-    #[error("`{0}` is no setting of call graphs")]
-    GraphSetting(String),
-}
-
 /// Runs `bpfperf report`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
     args.habits.check()?;
-    let mut request = args.request()?;
+    let (mut request, spelled) = args.request()?;
     args.bill.check(args.field_separator.as_deref())?;
     let (file, recording) = input::open(&args.input)?;
     let mut out = stdout()?;
@@ -271,6 +290,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let cannot = |error| input::cannot_read(&args.input, &error);
+    let fields = report_fields::settle(&mut request, spelled, &recording, args.raw_trace)?;
     if let Some(shown) = args.shown_tasks() {
         let index = Index::new(&recording, &file, &shown.wanted()).map_err(cannot)?;
         input::check(&args.input, &index)?;
@@ -283,12 +303,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let dumps = DumpsOnDisk::new(&args.symbols_from);
-    let index = Index::with_dumps(&recording, &file, &Wanted::default(), &dumps).map_err(cannot)?;
+    let wanted = if args.dump_raw_trace { Wanted::All } else { Wanted::default() };
+    let index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);
     let mut names = Names::new(&index, &machine).demangled(args.naming.demangling());
-    if args.bill.is_asked() {
+    if args.dump_raw_trace {
+        report::write_preface(&mut out, &args.style()).map_err(cannot_write)?;
+        let source =
+            Source { recording: &recording, index: &index, input: &file, names: &names, text: &() };
+        report_dump::write(&source, &file, &mut out)
+            .map_err(|error| Failure::because("cannot dump the recording", &error))?;
+    } else if args.bill.is_asked() {
         let (recording, index, input, names) = (&recording, &index, &file, &names);
         let reading = Reading { recording, index, input, names };
         let cannot_read = |error: &_| input::cannot_read(&args.input, error);
@@ -314,7 +341,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let needs_lines = keep.stack && inlined == Inlined::Shown || request.needs_lines();
     let lines = needs_lines.then(|| Lines::new(&code_files, inlined));
     // Which end of a long chain is kept depends on the report, so it is cut there.
-    let notes = samples.details.contains(&Detail::Noted).then(|| TraceNotes::new(&recording));
+    let is_noted = |it: &Detail| matches!(it, Detail::Noted | Detail::Fields);
+    let notes = samples.details.iter().any(is_noted).then(|| {
+        let notes = TraceNotes::new(&recording, fields);
+        if args.raw_trace { notes.field_by_field(&recording) } else { notes }
+    });
     let asked = Asked {
         details: &samples.details,
         counted: samples.counted,
@@ -323,7 +354,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let resolved = resolve(&recording, &index, &file, &code_files, lines.as_ref(), keep, asked);
     let mut resolved = resolved.map_err(cannot)?;
-    if args.stats {
+    if args.stats || args.dump_raw_trace {
         let counts = record_counts::count(&recording, &file);
         let counts = counts.map_err(|error| cannot(error.into()))?;
         return record_counts::write(&counts, &resolved, &mut out)
@@ -345,7 +376,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let paths = if args.inlining.has_paths() { Paths::Full } else { Paths::Names };
     let (keys, of_programs) = (&plan.meta_keys, programs.as_ref());
     plan.labels = Labels::new(&plan.columns, keys, paths, &resolved, of_programs);
-    plan.facts = Facts::new(&plan.order, &resolved, &samples.surroundings(&index));
+    let line = [Column::Source(SourceKey::Line)];
+    let line = if plan.columns.iter().any(|it| it.is_of_source()) { &line[..] } else { &[] };
+    let line = Labels::new(line, keys, paths, &resolved, of_programs);
+    plan.facts = Facts::new(&plan.order, &resolved, &samples.surroundings(&index, &line));
     let cannot_choose = |error| Failure::because("cannot choose samples by CPU", &error);
     let style = args.style();
     let written = if args.hierarchy {
@@ -355,7 +389,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let histograms = histograms(&resolved, &plan).map_err(cannot_choose)?;
         report::write(&mut out, &resolved, &plan, &histograms, &style)
     };
-    written.and_then(|()| out.flush()).map_err(cannot_write)?;
+    written.map_err(cannot_write)?;
+    if args.threads {
+        let threads = Threads::read(&recording, &file).map_err(|error| cannot(error.into()))?;
+        threads.write(&recording, args.pretty, &mut out).map_err(cannot_write)?;
+    }
+    out.flush().map_err(cannot_write)?;
     if !args.quiet {
         input::tell(&index.anomalies, resolved.n_bad_chains);
         machine.tell_troubles();
@@ -382,10 +421,12 @@ impl Args {
     }
 
     /// What is asked of the profile.
-    fn request(&self) -> Result<Request, Failure> {
-        let mut meta_keys = Vec::new();
-        let mut columns = |list: &str| {
-            Column::parse_list(list, &mut meta_keys).map_err(|error| {
+    ///
+    /// With it comes what its columns may call fields of tracepoints.
+    fn request(&self) -> Result<(Request, Vec<String>), Failure> {
+        let mut spelled = Spelled::default();
+        let mut columns = |list: &str, of: ListOf| {
+            Column::parse_list(list, of, &mut spelled).map_err(|error| {
                 let known: Vec<&str> = Column::names().collect();
                 Failure::because("cannot show these columns", &error)
                     .hint(format!("columns are {}", known.join(", ")))
@@ -393,8 +434,8 @@ impl Args {
         };
         let sort = match self.sort.as_deref().map(|it| (it, it.strip_prefix('+'))) {
             None => None,
-            Some((_, Some(keys))) => Some(Sort::DefaultAnd(columns(keys)?)),
-            Some((keys, None)) => Some(Sort::By(columns(keys)?)),
+            Some((_, Some(keys))) => Some(Sort::DefaultAnd(columns(keys, ListOf::Keys)?)),
+            Some((keys, None)) => Some(Sort::By(columns(keys, ListOf::Keys)?)),
         };
         let sort = sort.map(|it| it.with_instructions(self.sort.as_deref().unwrap_or_default()));
         let flags = [
@@ -408,18 +449,21 @@ impl Args {
         let fields = match self.fields.as_deref().map(|it| (it, it.strip_prefix('+'))) {
             None => None,
             Some((_, Some(more))) => {
-                extra.extend(columns(more)?);
+                extra.extend(columns(more, ListOf::Fields)?);
                 None
             }
-            Some((fields, None)) => Some(columns(fields)?),
+            Some((fields, None)) => Some(columns(fields, ListOf::Fields)?),
         };
         let cpus = cpus::parse_list(self.cpu.as_deref().unwrap_or_default())
             .map_err(|error| Failure::because("cannot choose samples by CPU", &error))?;
-        Ok(Request {
+        let Spelled { meta_keys, fields: spelled_fields, joined } = spelled;
+        let request = Request {
             sort,
             fields,
             extra,
             meta_keys,
+            noted_fields: Vec::new(),
+            joined,
             accumulate: if self.no_children || self.hierarchy {
                 Accumulate::Nothing
             } else {
@@ -429,13 +473,14 @@ impl Args {
                 .graph()
                 .map_err(|error| Failure::because("cannot show call graphs", &error))?,
             filter: Filter {
-                comms: self.comms.clone(),
-                dsos: self.dsos.clone(),
-                symbols: self.symbols.clone(),
+                comms: names::read(&self.comms)?,
+                dsos: names::read(&self.dsos)?,
+                symbols: names::read(&self.symbols)?,
                 symbol_part: self.symbol_filter.clone(),
                 pids: self.pid.clone(),
                 tids: self.tid.clone(),
                 cpus: cpus.into_iter().map(|it| it.0).collect(),
+                shown_cpus: Vec::new(),
             },
             percentage: match self.percentage {
                 Whole::Absolute => Percentage::Absolute,
@@ -450,7 +495,8 @@ impl Args {
             },
             group_sort_idx: self.group_sort_idx,
             hides_others: false,
-        })
+        };
+        Ok((request, spelled_fields))
     }
 
     /// How the report looks.
@@ -463,6 +509,8 @@ impl Args {
             },
             separator: self.field_separator.clone(),
             time_slices: self.samples.time_slices(),
+            socket: self.samples.socket(),
+            widths: self.column_widths.clone(),
         }
     }
 
@@ -476,13 +524,13 @@ impl Args {
         }
     }
 
-    fn graph(&self) -> Result<GraphRequest, Error> {
+    fn graph(&self) -> Result<GraphRequest, graph_settings::Error> {
         let Some(text) = &self.call_graph else {
             let settings = self.limited(GraphSettings::default());
             let asked = if self.inverted { GraphRequest::Always } else { GraphRequest::IfRecorded };
             return Ok(asked(settings));
         };
-        Ok(match parse_graph(text)? {
+        Ok(match graph_settings::parse(text)? {
             Some(settings) => GraphRequest::Always(self.limited(settings)),
             None => GraphRequest::No,
         })
@@ -503,50 +551,6 @@ impl Args {
     }
 }
 
-/// The settings of call graphs, `None` for no graphs; any beginning of a word stands for it.
-fn parse_graph(text: &str) -> Result<Option<GraphSettings>, Error> {
-    let mut settings = GraphSettings::default();
-    let mut has_percent = false;
-    for word in text.split(',').filter(|it| !it.is_empty()) {
-        match graph_word(word) {
-            Some("none") => return Ok(None),
-            Some("graph") => settings.shape = Shape::Graph,
-            Some("fractal") => settings.shape = Shape::Fractal,
-            Some("flat") => settings.shape = Shape::Flat,
-            Some("folded") => settings.shape = Shape::Folded,
-            Some("function") => settings.key = FrameKey::Function,
-            Some("address") => settings.key = FrameKey::Address,
-            Some("srcline") => settings.key = FrameKey::Line,
-            // Whether branches stand before the frames: there are none where no PMU records them.
-            Some("branch") => {}
-            Some("caller") => settings.order = Some(Order::Caller),
-            Some("callee") => settings.order = Some(Order::Callee),
-            Some("percent") => settings.value = GraphValue::Percent,
-            Some("period") => settings.value = GraphValue::Period,
-            Some("count") => settings.value = GraphValue::Count,
-            Some(_) | None => {
-                let no_setting = || Error::GraphSetting(word.to_owned());
-                if has_percent {
-                    settings.limit = word.parse().map_err(|_| no_setting())?;
-                } else {
-                    settings.min_percent = word.parse().map_err(|_| no_setting())?;
-                    has_percent = true;
-                }
-            }
-        }
-    }
-    Ok(Some(settings))
-}
-
-/// The word that begins with `word`, the first in perf's order.
-fn graph_word(word: &str) -> Option<&'static str> {
-    let words = [
-        "none", "graph", "flat", "fractal", "folded", "caller", "callee", "function", "address",
-        "srcline", "branch", "percent", "period", "count",
-    ];
-    words.into_iter().find(|it| it.starts_with(word))
-}
-
 fn parse_separator(text: &str) -> Result<String, String> {
     match text {
         "" | "." => Err("a separator is not empty and not `.`".to_owned()),
@@ -558,6 +562,10 @@ fn parse_separator(text: &str) -> Result<String, String> {
 mod tests {
     use clap::Parser;
 
+    use crate::profile::FrameKey;
+    use crate::profile::GraphValue;
+    use crate::profile::Shape;
+
     use super::*;
 
     #[derive(Parser)]
@@ -568,7 +576,7 @@ mod tests {
 
     fn request(args: &[&str]) -> Result<Request, String> {
         let cli = Cli::try_parse_from([&["report"], args].concat()).map_err(|it| it.to_string())?;
-        cli.args.request().map_err(|it| it.to_string())
+        cli.args.request().map(|it| it.0).map_err(|it| it.to_string())
     }
 
     #[track_caller]
@@ -612,7 +620,7 @@ mod tests {
             because(&["-g", "nonsense"]),
             "error: cannot show call graphs\n  because: `nonsense` is no setting of call graphs"
         );
-        assert!(because(&["-s", "weather"]).contains("no column is called `weather`"));
+        assert!(because(&["-s", "data_page_size"]).contains("needs what hardware notes"));
         assert!(because(&["-C", "x"]).contains("`x`"));
         assert!(because(&["-t", "."]).contains("separator"));
     }

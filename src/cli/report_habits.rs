@@ -54,12 +54,24 @@ pub(super) struct Args {
     total_cycles: bool,
     #[arg(long, hide = true)]
     stitch_lbr: bool,
+    #[arg(long, hide = true)]
+    latency: bool,
+    #[arg(long, hide = true, value_name = "LEVELS")]
+    parallelism: Option<String>,
+    #[arg(long, hide = true)]
+    show_ref_call_graph: bool,
+    #[arg(long, hide = true, value_name = "EVENT")]
+    switch_on: Option<String>,
+    #[arg(long, hide = true, value_name = "EVENT")]
+    switch_off: Option<String>,
+    #[arg(long, hide = true)]
+    show_on_off_events: bool,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "OPTIONS")]
     itrace: Option<String>,
 }
 
 impl Args {
-    /// Refuses what there is not: screens, and what hardware notes of branches and memory.
+    /// Refuses what there is not: screens, what hardware notes of branches and memory, and what is not looked for.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let of_hardware = [
             (self.branch_history, "--branch-history"),
@@ -74,6 +86,29 @@ impl Args {
                     "this version does not read what hardware notes of branches, memory and traces",
                 )
                 .hint("leave it out: the samples are reported by where they fell"));
+        }
+        let of_others = [
+            (
+                self.latency || self.parallelism.is_some(),
+                "cannot report by how many tasks ran at once",
+                "this version does not look for that",
+                "leave `--latency` and `--parallelism` out: rows are by what the CPUs did",
+            ),
+            (
+                self.show_ref_call_graph,
+                "cannot show the call graphs of another event",
+                "events without call chains have none in this version",
+                "record call chains of all events: `record -g`",
+            ),
+            (
+                self.switch_on.is_some() || self.switch_off.is_some(),
+                "cannot switch by events in a report",
+                "this version counts samples by time",
+                "find the times by `script --switch-on EVENT --switch-off EVENT`, and say them: `--time FROM,TO`",
+            ),
+        ];
+        if let Some((_, what, cause, hint)) = of_others.iter().find(|it| it.0) {
+            return Err(Failure::new(*what).cause(*cause).hint(*hint));
         }
         let option = match (self.tui, self.gtk) {
             (true, _) => "--tui",
@@ -109,6 +144,11 @@ mod tests {
         assert_eq!(check(&["--skip-empty", "-m", "--samples", "3", "-M", "intel"]), Ok(()));
         for words in [["--tui"], ["--gtk"], ["--mem-mode"], ["--itrace=i"]] {
             assert!(check(&words).unwrap_err().contains("leave it out"), "{words:?}");
+        }
+        for words in
+            [["--latency"], ["--parallelism=1"], ["--switch-on=e"], ["--show-ref-call-graph"]]
+        {
+            assert!(check(&words).unwrap_err().contains("\nhint: "), "{words:?}");
         }
         assert!(Cli::try_parse_from(["report", "--stdio", "--tui"]).is_err());
     }

@@ -6,11 +6,13 @@ use crate::perfdata::feature::FeatureId;
 use crate::profile::Accumulate;
 use crate::profile::Column;
 use crate::profile::GraphRequest;
+use crate::profile::Labels;
 use crate::profile::Parents;
 use crate::profile::Request;
 use crate::profile::SampleKey;
 use crate::profile::Sort;
 use crate::profile::Surroundings;
+use crate::render::script::has_tracepoints_alone;
 use crate::replay::Counted;
 use crate::replay::Detail;
 use crate::replay::Index;
@@ -47,6 +49,10 @@ pub(super) struct Args {
     /// Show times to the nanosecond.
     #[arg(long)]
     ns: bool,
+
+    /// Show samples of the CPUs of this socket only.
+    #[arg(long, value_name = "NUMBER")]
+    socket_filter: Option<i32>,
 
     /// Which functions are parents, as a regular expression: samples show that one of them led to, by
     /// the first of them.
@@ -144,6 +150,19 @@ impl Args {
             Some(Feature::CpuTopology(it)) => it.places.iter().map(|it| it.package).collect(),
             _ => Vec::new(),
         };
+        if let Some(socket) = self.socket_filter {
+            let cpus = (0..).zip(&sockets).filter(|(_, it)| **it == socket);
+            request.filter.shown_cpus = cpus.map(|(cpu, _)| cpu).collect();
+            if request.filter.shown_cpus.is_empty() {
+                return Err(Failure::new(format!("cannot show samples of the socket {socket}"))
+                    .cause(if sockets.is_empty() {
+                        "the recording does not say which CPUs are on which socket"
+                    } else {
+                        "the recorded machine has no such socket"
+                    })
+                    .hint("see `--header-only -I` for the recorded machine's sockets"));
+            }
+        }
         Ok(Samples {
             counted,
             details: request.details(self.time_quantum),
@@ -166,6 +185,11 @@ impl Args {
         }
     }
 
+    /// The socket whose samples are shown.
+    pub(super) fn socket(&self) -> Option<i32> {
+        self.socket_filter
+    }
+
     /// The spans of time as they were typed.
     pub(super) fn time_slices(&self) -> Option<String> {
         self.time.clone()
@@ -181,12 +205,17 @@ impl Args {
 
 impl Samples {
     /// What columns about samples need to know.
-    pub(super) fn surroundings<'a>(&'a self, index: &'a Index) -> Surroundings<'a> {
+    pub(super) fn surroundings<'a>(
+        &'a self,
+        index: &'a Index,
+        lines: &'a Labels,
+    ) -> Surroundings<'a> {
         Surroundings {
             details: &self.details,
             sockets: &self.sockets,
             cgroups: Some(&index.cgroups),
             parents: Some(&self.parents),
+            lines: Some(lines),
             has_nanoseconds: self.has_nanoseconds,
         }
     }
@@ -201,13 +230,11 @@ fn default_columns(recording: &Recording, counted: Counted) -> Vec<Column> {
         Column::Sample(SampleKey::SymbolTo),
         Column::Sample(SampleKey::Cycles),
     ];
-    /// `PERF_TYPE_TRACEPOINT`.
-    const TRACEPOINT: u32 = 2;
-    let has_tracepoints_alone = !recording.events.is_empty()
-        && recording.events.iter().all(|it| it.attr.kind == TRACEPOINT);
     match counted {
         Counted::Branches => BRANCHES.to_vec(),
-        Counted::Samples if has_tracepoints_alone => vec![Column::Sample(SampleKey::Noted)],
+        Counted::Samples if has_tracepoints_alone(recording) => {
+            vec![Column::Sample(SampleKey::Noted)]
+        }
         Counted::Samples => Column::DEFAULT.to_vec(),
     }
 }

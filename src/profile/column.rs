@@ -25,6 +25,8 @@ pub enum Column {
     Pid,
     /// The thread id with the command name, under the heading `Tid:Command`.
     Tid,
+    /// The process id with the command name of its first thread.
+    Tgid,
     /// The CPU.
     Cpu,
     /// The share of the period that was sampled at a privilege.
@@ -37,6 +39,29 @@ pub enum Column {
     Bpf(BpfKey),
     /// Where it is in the source.
     Source(SourceKey),
+    /// What tracepoints noted in a field: until the recording is known the one of that number in
+    /// [`Spelled::fields`], then in [`Request::noted_fields`](super::Request::noted_fields).
+    Field(u32),
+}
+
+/// What lists of columns spell out that is no column by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spelled {
+    /// Keys of metadata.
+    pub meta_keys: Vec<String>,
+    /// What may be a field of a tracepoint.
+    pub fields: Vec<String>,
+    /// The columns that share a level of a hierarchy with the one before.
+    pub joined: Vec<Column>,
+}
+
+/// What a list of columns is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListOf {
+    /// What rows are told apart by.
+    Keys,
+    /// What is shown.
+    Fields,
 }
 
 /// What a column says of the source.
@@ -118,6 +143,10 @@ pub enum SampleKey {
     Abort,
     /// The cycles since the branch before.
     Cycles,
+    /// The line of source that a branch came from.
+    LineFrom,
+    /// The line of source that a branch went to.
+    LineTo,
 }
 
 impl SampleKey {
@@ -149,6 +178,8 @@ impl SampleKey {
             | Self::CommWithoutDigits
             | Self::SymbolFrom
             | Self::SymbolTo
+            | Self::LineFrom
+            | Self::LineTo
             | Self::AddrFrom
             | Self::AddrTo => false,
         }
@@ -168,6 +199,8 @@ impl SampleKey {
                 | Self::InTransaction
                 | Self::Abort
                 | Self::Cycles
+                | Self::LineFrom
+                | Self::LineTo
         )
     }
 
@@ -198,6 +231,8 @@ impl SampleKey {
             | Self::DsoTo
             | Self::SymbolFrom
             | Self::SymbolTo
+            | Self::LineFrom
+            | Self::LineTo
             | Self::AddrFrom
             | Self::AddrTo => None,
         }
@@ -211,6 +246,8 @@ pub enum PlaceKey {
     Addr,
     /// The length of the symbol, in bytes.
     SymbolSize,
+    /// The symbol, and how far into it.
+    SymbolOffset,
     /// Instructions a cycle of the symbol, which nothing but traces of branches tell.
     Instructions,
 }
@@ -236,9 +273,53 @@ pub enum BpfKey {
     Meta(u32),
 }
 
+/// Names of perf's columns that there are none for, and what they need.
+const NOT_MADE: [(&str, &str); 30] = [
+    ("dso_size", SIZES),
+    ("cgroup_id", NAMESPACES),
+    ("type", TYPES),
+    ("typeoff", TYPES),
+    ("typecln", TYPES),
+    ("parallelism", PARALLEL),
+    ("latency", PARALLEL),
+    ("latency_children", PARALLEL),
+    ("ipc_lbr", TRACES),
+    ("callchain_branch_predicted", TRACES),
+    ("callchain_branch_abort", TRACES),
+    ("callchain_branch_cycles", TRACES),
+    ("symbol_daddr", MEMORY),
+    ("dso_daddr", MEMORY),
+    ("locked", MEMORY),
+    ("tlb", MEMORY),
+    ("mem", MEMORY),
+    ("snoop", MEMORY),
+    ("dcacheline", MEMORY),
+    ("symbol_iaddr", MEMORY),
+    ("phys_daddr", MEMORY),
+    ("data_page_size", MEMORY),
+    ("blocked", MEMORY),
+    ("op", MEMORY),
+    ("cache", MEMORY),
+    ("memory", MEMORY),
+    ("dtlb", MEMORY),
+    ("weight1", WEIGHTS),
+    ("weight2", WEIGHTS),
+    ("weight3", WEIGHTS),
+];
+
+const SIZES: &str = "the lengths of mappings, which reports do not keep";
+const NAMESPACES: &str =
+    "the namespaces of tasks, which reports do not keep; `cgroup` has their cgroups";
+const TYPES: &str = "the types of what instructions access, which are not looked for";
+const PARALLEL: &str = "how many tasks ran at once, which is not looked for";
+const TRACES: &str = "the code between branches, which is not looked at";
+const MEMORY: &str =
+    "what hardware notes of accesses to memory; `script -F data_src,addr,phys_addr` prints it";
+const WEIGHTS: &str = "averages, which are not made; `weight` and `ins_lat` have the sums";
+
 /// The names by which columns are asked for; any beginning of a name stands for the first that
 /// has it, in any case, as in perf.
-const NAMES: [(&str, Column); 53] = [
+const NAMES: [(&str, Column); 57] = [
     ("pid", Column::Pid),
     ("comm", Column::Comm),
     ("comm_nodigit", Column::Sample(SampleKey::CommWithoutDigits)),
@@ -255,6 +336,8 @@ const NAMES: [(&str, Column); 53] = [
     ("trace", Column::Sample(SampleKey::Noted)),
     ("symbol_size", Column::Place(PlaceKey::SymbolSize)),
     ("cgroup", Column::Sample(SampleKey::Cgroup)),
+    ("srcline_from", Column::Sample(SampleKey::LineFrom)),
+    ("srcline_to", Column::Sample(SampleKey::LineTo)),
     ("ipc_null", Column::Place(PlaceKey::Instructions)),
     ("time", Column::Sample(SampleKey::Time)),
     ("code_page_size", Column::Sample(SampleKey::CodePageSize)),
@@ -266,7 +349,9 @@ const NAMES: [(&str, Column); 53] = [
     ("local_retire_lat", Column::Sample(SampleKey::LocalRetireLatency)),
     ("retire_lat", Column::Sample(SampleKey::RetireLatency)),
     ("simd", Column::Sample(SampleKey::Simd)),
+    ("symoff", Column::Place(PlaceKey::SymbolOffset)),
     ("tid", Column::Tid),
+    ("tgid", Column::Tgid),
     ("overhead", Column::Overhead),
     ("overhead_sys", Column::Privilege(PrivilegeKey::Kernel)),
     ("overhead_us", Column::Privilege(PrivilegeKey::User)),
@@ -301,17 +386,34 @@ impl Column {
     /// What rows are told apart by where nothing is asked for.
     pub const DEFAULT: [Self; 3] = [Self::Comm, Self::Dso, Self::Symbol];
 
-    /// A comma-separated list of names; columns named twice are kept once.
-    ///
-    /// The keys of metadata that it names are added to `meta_keys`.
+    /// A comma-separated list of names; columns named twice are kept once, those between braces share a
+    /// level of a hierarchy. What no column is called may be a field of a tracepoint.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownColumn`] for a name that no column has.
-    pub fn parse_list(text: &str, meta_keys: &mut Vec<String>) -> Result<Vec<Self>, Error> {
+    /// [`Error::NotMade`] for a name of perf's that there is no column for.
+    pub fn parse_list(text: &str, of: ListOf, spelled: &mut Spelled) -> Result<Vec<Self>, Error> {
         let mut list = Vec::new();
-        for name in text.split([',', ' ', '{', '}']).filter(|it| !it.is_empty()) {
-            push_all(&mut list, &[Self::parse(name, meta_keys)?]);
+        let mut is_joined = false;
+        let mut is_first = true;
+        for word in text.split_inclusive([',', ' ', '{', '}']) {
+            let (name, end) = match word.strip_suffix([',', ' ', '{', '}']) {
+                Some(name) => (name, word.chars().next_back()),
+                None => (word, None),
+            };
+            if !name.is_empty() {
+                let column = Self::parse(name, of, spelled)?;
+                if is_joined && !is_first && !list.contains(&column) {
+                    push_all(&mut spelled.joined, &[column]);
+                }
+                push_all(&mut list, &[column]);
+                is_first = false;
+            }
+            match end {
+                Some('{') => (is_joined, is_first) = (true, true),
+                Some('}') => is_joined = false,
+                _ => {}
+            }
         }
         Ok(list)
     }
@@ -321,7 +423,8 @@ impl Column {
         NAMES.iter().map(|&(name, _)| name).chain(["bpf_meta:KEY"])
     }
 
-    fn parse(name: &str, meta_keys: &mut Vec<String>) -> Result<Self, Error> {
+    fn parse(name: &str, of: ListOf, spelled: &mut Spelled) -> Result<Self, Error> {
+        let Spelled { meta_keys, fields, joined: _ } = spelled;
         if let Some((start, key)) = name.split_at_checked(META.len())
             && start.eq_ignore_ascii_case(META)
             && !key.is_empty()
@@ -335,11 +438,39 @@ impl Column {
         let begins = |full: &str| {
             full.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
         };
-        NAMES
-            .iter()
-            .find(|(full, _)| begins(full))
-            .map(|&(_, column)| column)
-            .ok_or_else(|| Error::UnknownColumn { name: name.to_owned() })
+        let weighs = |it: &&(&str, Self)| !it.1.is_key();
+        let found = match of {
+            ListOf::Keys => NAMES.iter().find(|(full, _)| begins(full)),
+            ListOf::Fields => {
+                NAMES.iter().filter(weighs).chain(&NAMES).find(|(full, _)| begins(full))
+            }
+        };
+        if let Some(&(_, column)) = found {
+            return Ok(column);
+        }
+        if let Some((full, needs)) = NOT_MADE.iter().find(|(full, _)| begins(full)) {
+            return Err(Error::NotMade { name: (*full).to_owned(), needs });
+        }
+        let place = fields.iter().position(|it| it == name).unwrap_or_else(|| {
+            fields.push(name.to_owned());
+            fields.len() - 1
+        });
+        Ok(Self::Field(u32::try_from(place).unwrap_or(u32::MAX)))
+    }
+
+    /// Whether it is one of those whose names begin with `sym`, which perf takes for the symbol in places.
+    pub(super) fn is_symbol(self) -> bool {
+        match self {
+            Self::Symbol | Self::Place(PlaceKey::SymbolSize | PlaceKey::SymbolOffset) => true,
+            Self::Sample(key) => matches!(key, SampleKey::SymbolFrom | SampleKey::SymbolTo),
+            _ => false,
+        }
+    }
+
+    /// Whether it says where something is in the source.
+    pub fn is_of_source(self) -> bool {
+        let of_branches = [SampleKey::LineFrom, SampleKey::LineTo].map(Self::Sample);
+        matches!(self, Self::Source(_)) || of_branches.contains(&self)
     }
 
     /// Whether rows differ in it, rather than being weighed by it.
@@ -356,6 +487,8 @@ impl Column {
             | Self::Pid
             | Self::Tid
             | Self::Cpu
+            | Self::Tgid
+            | Self::Field(_)
             | Self::Bpf(_)
             | Self::Source(_) => true,
         }
@@ -377,7 +510,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &[Column]) {
-        assert_eq!(Column::parse_list(text, &mut Vec::new()).unwrap(), want);
+        let got = Column::parse_list(text, ListOf::Keys, &mut Spelled::default());
+        assert_eq!(got.unwrap(), want);
     }
 
     #[test]
@@ -395,19 +529,44 @@ mod tests {
 
     #[test]
     fn keys_of_metadata_are_numbered_as_they_come() {
-        let mut keys = vec!["owner".to_owned()];
+        let meta_keys = vec!["owner".to_owned()];
+        let mut spelled = Spelled { meta_keys, ..Spelled::default() };
         let list = "bpf_meta:team,BPF_META:owner,bpf_id,bpf_meta:team:x";
-        let got = Column::parse_list(list, &mut keys).unwrap();
+        let got = Column::parse_list(list, ListOf::Keys, &mut spelled).unwrap();
         let meta = |it| Column::Bpf(BpfKey::Meta(it));
         assert_eq!(got, [meta(1), meta(0), Column::Bpf(BpfKey::Id), meta(2)]);
-        assert_eq!(keys, ["owner", "team", "team:x"]);
+        assert_eq!(spelled.meta_keys, ["owner", "team", "team:x"]);
     }
 
     #[test]
-    fn an_unknown_name_is_refused() {
-        for name in ["nope", "symbols", "é", "bpf_meta", "bpf_meta:"] {
-            let want = Error::UnknownColumn { name: name.to_owned() };
-            assert_eq!(Column::parse_list(&format!("dso,{name}"), &mut Vec::new()), Err(want));
+    fn an_unknown_name_may_be_a_field_of_a_tracepoint() {
+        let mut spelled = Spelled::default();
+        let list = "prev_comm,dso,sched:sched_switch.*/raw,prev_comm";
+        let got = Column::parse_list(list, ListOf::Keys, &mut spelled).unwrap();
+        assert_eq!(got, [Column::Field(0), Column::Dso, Column::Field(1)]);
+        assert_eq!(spelled.fields, ["prev_comm", "sched:sched_switch.*/raw"]);
+    }
+
+    #[test]
+    fn a_name_of_perfs_that_is_not_made_is_refused() {
+        for name in ["data_page_size", "latency", "typeoff", "TYPE", "weight2"] {
+            let got = Column::parse_list(name, ListOf::Keys, &mut Spelled::default());
+            assert!(matches!(got, Err(Error::NotMade { .. })), "{name}");
         }
+    }
+
+    #[test]
+    fn weights_come_first_where_columns_are_shown() {
+        let first = |of| Column::parse_list("s", of, &mut Spelled::default()).unwrap();
+        assert_eq!(first(ListOf::Keys), [Column::Symbol]);
+        assert_eq!(first(ListOf::Fields), [Column::Samples]);
+    }
+
+    #[test]
+    fn columns_between_braces_share_a_level() {
+        let mut spelled = Spelled::default();
+        let got = Column::parse_list("{comm,dso},{sym},cpu", ListOf::Keys, &mut spelled).unwrap();
+        assert_eq!(got, [Column::Comm, Column::Dso, Column::Symbol, Column::Cpu]);
+        assert_eq!(spelled.joined, [Column::Dso]);
     }
 }

@@ -12,7 +12,11 @@ use crate::replay::resolved::LocationId;
 use crate::replay::resolved::Resolved;
 
 use super::Column;
+use super::Labels;
+use super::Role;
 use super::SampleKey;
+use super::SourceKey;
+use super::labels::UNKNOWN_LINE;
 
 /// The values of the columns about samples, by group.
 ///
@@ -40,6 +44,8 @@ pub struct Surroundings<'a> {
     pub cgroups: Option<&'a FxHashMap<u64, Vec<u8>>>,
     /// The function that a chain came through, of those that are asked for.
     pub parents: Option<&'a dyn Parents>,
+    /// The lines of source, for columns about those of branches.
+    pub lines: Option<&'a Labels>,
     /// Whether times are shown to the nanosecond.
     pub has_nanoseconds: bool,
 }
@@ -81,7 +87,10 @@ impl Facts {
         let columns: Vec<Values> = columns
             .iter()
             .filter_map(|it| match it {
-                Column::Sample(key) => Some(scope.values(*key)),
+                Column::Sample(key) => {
+                    Some(scope.values(*it, key.is_descending(), |it| scope.value(*key, it)))
+                }
+                Column::Field(field) => Some(scope.values(*it, true, |it| scope.field(*field, it))),
                 _ => None,
             })
             .collect();
@@ -137,22 +146,23 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn values(&self, key: SampleKey) -> Values {
-        let of_groups: Vec<(Rank, Value)> =
-            self.resolved.groups.iter().map(|it| self.value(key, it)).collect();
+    fn values(
+        &self,
+        column: Column,
+        is_descending: bool,
+        value: impl Fn(&Group) -> (Rank, Value),
+    ) -> Values {
+        let of_groups: Vec<(Rank, Value)> = self.resolved.groups.iter().map(value).collect();
         let mut distinct: BTreeMap<&Rank, &Value> = BTreeMap::new();
         for (rank, value) in &of_groups {
             distinct.entry(rank).or_insert(value);
         }
-        let sorted: Vec<_> = if key.is_descending() {
-            distinct.iter().rev().collect()
-        } else {
-            distinct.iter().collect()
-        };
+        let sorted: Vec<_> =
+            if is_descending { distinct.iter().rev().collect() } else { distinct.iter().collect() };
         let places: FxHashMap<&Rank, u32> =
             sorted.iter().map(|(rank, _)| **rank).zip(0..).collect();
         Values {
-            column: Column::Sample(key),
+            column,
             list: sorted.iter().map(|(_, it)| (**it).clone()).collect(),
             of_group: of_groups.iter().map(|(rank, _)| places[rank]).collect(),
         }
@@ -190,6 +200,8 @@ impl Scope<'_> {
             SampleKey::DsoTo => self.dso(Some(group.location)),
             SampleKey::SymbolFrom => self.symbol(self.from(group)),
             SampleKey::SymbolTo => self.symbol(Some(group.location)),
+            SampleKey::LineFrom => self.line(self.from(group)),
+            SampleKey::LineTo => self.line(Some(group.location)),
             SampleKey::AddrFrom => self.addr(self.from(group)),
             SampleKey::AddrTo => self.addr(Some(group.location)),
             SampleKey::Mispredict => {
@@ -226,7 +238,7 @@ impl Scope<'_> {
     fn asked(&self, detail: Detail, group: &Group) -> Option<u64> {
         match self.detail(detail, group) {
             DetailValue::Number(number) => Some(*number),
-            DetailValue::None | DetailValue::Text(_) => None,
+            DetailValue::None | DetailValue::Text(_) | DetailValue::Fields(_) => None,
         }
     }
 
@@ -293,8 +305,28 @@ impl Scope<'_> {
                 let shown = shown(String::from_utf8_lossy(text).into_owned());
                 ((1, 0, 0, text.clone()), shown)
             }
-            DetailValue::None | DetailValue::Number(_) => texted("N/A".to_owned()),
+            DetailValue::None | DetailValue::Number(_) | DetailValue::Fields(_) => {
+                texted("N/A".to_owned())
+            }
         }
+    }
+
+    /// By the bytes of a field.
+    fn field(&self, field: u32, group: &Group) -> (Rank, Value) {
+        let DetailValue::Fields(fields) = self.detail(Detail::Fields, group) else {
+            return texted(String::new());
+        };
+        let Some(noted) = fields.get(field as usize) else { return texted(String::new()) };
+        let text = String::from_utf8_lossy(&noted.text).into_owned();
+        ((1, 0, 0, noted.content.clone()), Value { number: noted.width, ..shown(text) })
+    }
+
+    /// By the text.
+    fn line(&self, location: Option<LocationId>) -> (Rank, Value) {
+        let column = Column::Source(SourceKey::Line);
+        let known = location.zip(self.surroundings.lines);
+        let line = known.and_then(|(it, lines)| lines.value(column, it, Role::Sampled));
+        texted(line.unwrap_or(UNKNOWN_LINE).to_owned())
     }
 
     fn from(&self, group: &Group) -> Option<LocationId> {
@@ -393,7 +425,9 @@ fn without_digits(comm: &[u8]) -> String {
 }
 
 /// The size of a page: `4K`, `2M`, `N/A`.
-fn page_size(bytes: u64) -> String {
+///
+/// Source: `get_page_size_name()` in `tools/perf/util/event.c`.
+pub fn page_size(bytes: u64) -> String {
     if bytes == 0 {
         return "N/A".to_owned();
     }
@@ -442,6 +476,12 @@ mod tests {
         assert_eq!(without_digits(b"ld-linux-x86-64"), "ld-linux-x<N>-<N>");
         assert_eq!(without_digits(b"12"), "<N>");
         assert_eq!(without_digits(b"sh"), "sh");
+    }
+
+    #[test]
+    fn pages_have_sizes() {
+        let sizes = [0, 512, 4096, 12_345, 2 << 20, 1 << 30, 16 << 30].map(page_size);
+        assert_eq!(sizes, ["N/A", "512B", "4K", "12K", "2M", "1024M", "16G"]);
     }
 
     #[test]

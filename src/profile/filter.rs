@@ -23,6 +23,8 @@ pub struct Filter {
     pub tids: Vec<i32>,
     /// CPUs, sorted; samples of others are left out of the totals, too.
     pub cpus: Vec<u32>,
+    /// CPUs, sorted; samples of others are not shown.
+    pub shown_cpus: Vec<u32>,
 }
 
 /// A filter made ready for one recording.
@@ -102,5 +104,7 @@ impl Sieve<'_> {
             && (locations.is_empty() || locations[location as usize])
             && (filter.pids.is_empty() || filter.pids.contains(&group.pid.0))
             && (filter.tids.is_empty() || filter.tids.contains(&group.tid.0))
+            && (filter.shown_cpus.is_empty()
+                || group.cpu.is_some_and(|it| filter.shown_cpus.binary_search(&it).is_ok()))
     }
 }

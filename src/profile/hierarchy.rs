@@ -26,22 +26,29 @@ pub struct Hierarchy {
 pub struct HierarchyLevel {
     /// The rows.
     pub histogram: Histogram,
-    /// The key of this level.
-    pub column: Column,
+    /// The keys of this level.
+    pub columns: Vec<Column>,
     /// By row, those of the next level that are below it.
     pub below: Vec<Vec<u32>>,
 }
 
 impl Plan {
-    /// The keys that a hierarchy has levels for.
-    pub(super) fn levels(&self) -> Vec<Column> {
-        self.columns.iter().copied().filter(|it| it.is_key()).collect()
+    /// The keys of each level of a hierarchy of `event`.
+    pub(super) fn levels(&self, event: EventIdx) -> Vec<Vec<Column>> {
+        let mut levels: Vec<Vec<Column>> = Vec::new();
+        for &key in self.columns.iter().filter(|it| it.is_key() && self.is_of(**it, event)) {
+            match levels.last_mut() {
+                Some(level) if self.joined.contains(&key) => level.push(key),
+                _ => levels.push(vec![key]),
+            }
+        }
+        levels
     }
 
     /// The plan of rows that differ in the keys before the level `depth` and in its own.
-    fn of_level(&self, levels: &[Column], depth: usize) -> Self {
+    fn of_level(&self, levels: &[Vec<Column>], depth: usize) -> Self {
         let is_last = depth + 1 == levels.len();
-        let is_later = |it: &Column| levels.iter().skip(depth + 1).any(|later| later == it);
+        let is_later = |it: &Column| levels.iter().skip(depth + 1).any(|later| later.contains(it));
         let kept = |list: &[Column]| -> Vec<Column> {
             list.iter().copied().filter(|it| !is_later(it)).collect()
         };
@@ -67,27 +74,31 @@ impl Plan {
 ///
 /// As of [`histograms`](super::histograms).
 pub fn hierarchies(resolved: &Resolved, plan: &Plan) -> Result<Vec<Hierarchy>, Error> {
-    let columns = plan.levels();
-    let plans: Vec<_> = (0..columns.len()).map(|it| plan.of_level(&columns, it)).collect();
-    let mut scopes = Vec::new();
-    for plan in &plans {
-        scopes.push(Scope::new(resolved, plan));
-    }
-    let Some(scope) = scopes.first() else { return Ok(Vec::new()) };
-    let groups = scope.groups()?;
     let tables = plan.tables(resolved);
-    Ok(tables.iter().map(|events| hierarchy(&scopes, &columns, events, &groups)).collect())
+    let levels_of =
+        |events: &Vec<EventIdx>| plan.levels(events.first().copied().unwrap_or_default());
+    let mut hierarchies = Vec::new();
+    // Mostly all events have the same ones.
+    for tables in tables.chunk_by(|a, b| levels_of(a) == levels_of(b)) {
+        let Some(levels) = tables.first().map(levels_of) else { continue };
+        let plans: Vec<_> = (0..levels.len()).map(|it| plan.of_level(&levels, it)).collect();
+        let scopes: Vec<_> = plans.iter().map(|it| Scope::new(resolved, it)).collect();
+        let Some(scope) = scopes.first() else { continue };
+        let groups = scope.groups()?;
+        hierarchies.extend(tables.iter().map(|it| hierarchy(&scopes, &levels, it, &groups)));
+    }
+    Ok(hierarchies)
 }
 
 fn hierarchy(
     scopes: &[Scope<'_>],
-    columns: &[Column],
+    keys_of_levels: &[Vec<Column>],
     events: &[EventIdx],
     groups: &[Vec<u32>],
 ) -> Hierarchy {
     let mut levels: Vec<HierarchyLevel> = Vec::new();
     let mut above: Option<(&Scope<'_>, Bases, FxHashMap<RowKey, u32>)> = None;
-    for (scope, &column) in scopes.iter().zip(columns) {
+    for (scope, columns) in scopes.iter().zip(keys_of_levels) {
         let (histogram, keys, bases) = scope.keyed_histogram(events, groups);
         if let (Some(level), Some((scope, bases, ids))) = (levels.last_mut(), &mut above) {
             for (row, idx) in histogram.rows.iter().zip(0..) {
@@ -102,7 +113,7 @@ fn hierarchy(
         }
         let below = vec![Vec::new(); histogram.rows.len()];
         above = Some((scope, bases, keys.into_iter().zip(0..).collect()));
-        levels.push(HierarchyLevel { histogram, column, below });
+        levels.push(HierarchyLevel { histogram, columns: columns.clone(), below });
     }
     Hierarchy { levels }
 }
@@ -120,6 +131,12 @@ mod tests {
     /// The rows of each level, as their period and the number of those below.
     #[track_caller]
     fn check(keys: &[Column], want: &[&[(u64, usize)]]) {
+        check_joined(keys, &[], want);
+    }
+
+    /// The same where `joined` share the level of the key before.
+    #[track_caller]
+    fn check_joined(keys: &[Column], joined: &[Column], want: &[&[(u64, usize)]]) {
         let mut samples = Samples::new();
         samples.add("a", 1, &["f"], 10).add("a", 1, &["lib:g"], 5).add("a", 1, &["lib:h"], 3).add(
             "b",
@@ -130,6 +147,7 @@ mod tests {
         let request = Request {
             sort: Some(Sort::By(keys.to_vec())),
             graph: GraphRequest::No,
+            joined: joined.to_vec(),
             ..Request::default()
         };
         let plan = Plan::new(&request, Callchains::Absent).unwrap();
@@ -149,6 +167,15 @@ mod tests {
         check(&[Column::Comm, Column::Dso], &[comms, &[(10, 0), (9, 0), (8, 0)]]);
         let symbols = &[(10, 0), (9, 0), (5, 0), (3, 0)];
         check(&[Column::Comm, Column::Dso, Column::Symbol], &[comms, dsos, symbols]);
+    }
+
+    #[test]
+    fn keys_may_share_a_level() {
+        let both = &[(10, 1), (9, 1), (8, 2)];
+        let symbols = &[(10, 0), (9, 0), (5, 0), (3, 0)];
+        let keys = [Column::Comm, Column::Dso, Column::Symbol];
+        check_joined(&keys, &[Column::Dso], &[both, symbols]);
+        check_joined(&keys, &keys[1..], &[symbols]);
     }
 
     #[test]

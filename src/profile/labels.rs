@@ -50,7 +50,7 @@ struct Values {
 }
 
 /// What stands for a line where neither that nor a module is known.
-const UNKNOWN_LINE: &str = "??:0";
+pub(super) const UNKNOWN_LINE: &str = "??:0";
 
 /// What has no value comes last.
 const NONE: u32 = u32::MAX;
@@ -193,7 +193,7 @@ impl Scope<'_> {
                     let text = self.source(key, location, role);
                     return Some(((text.clone(), 0, Vec::new()), text));
                 }
-                Column::Place(key) => return Some(self.of_place(key, location)),
+                Column::Place(key) => return Some(self.of_place(key, location, role)),
                 _ => return None,
             };
             let Owner::Ksymbol(ksymbol) = location.owner? else { return None };
@@ -220,13 +220,31 @@ impl Scope<'_> {
     }
 
     /// What `key` says of a location.
-    fn of_place(&self, key: PlaceKey, location: &Location) -> (Rank, String) {
+    fn of_place(&self, key: PlaceKey, location: &Location, role: Role) -> (Rank, String) {
         match key {
             // By the sign of the difference: addresses of the kernel come first.
             PlaceKey::Addr => {
                 let Addr(ip) = location.ip;
                 let text = if ip == 0 { "0".to_owned() } else { format!("{ip:#x}") };
                 ((String::new(), ip ^ 1 << 63, Vec::new()), text)
+            }
+            // By the name, which the row says, what has none last, and the farther in the earlier.
+            PlaceKey::SymbolOffset => {
+                let symbol =
+                    location.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
+                let dso = location.dso.map_or(u32::MAX, |it| it.0).to_be_bytes();
+                let Some(symbol) = symbol else {
+                    let addr = match role {
+                        Role::Sampled => location.addr,
+                        Role::Caller => location.ip,
+                    };
+                    let rank = (char::MAX.to_string(), !addr.0, dso.to_vec());
+                    return (rank, String::new());
+                };
+                let offset = location.symbol_offset;
+                let start = symbol.start.0.to_be_bytes();
+                let rank = (symbol.name.clone(), !offset, [&dso[..], &start].concat());
+                (rank, String::new())
             }
             // Told apart by the symbol.
             PlaceKey::Instructions => (Rank::default(), String::new()),
@@ -328,9 +346,11 @@ mod tests {
     use crate::profile::Accumulate;
     use crate::profile::Callchains;
     use crate::profile::GraphRequest;
+    use crate::profile::ListOf;
     use crate::profile::Plan;
     use crate::profile::Request;
     use crate::profile::Sort;
+    use crate::profile::Spelled;
     use crate::profile::histograms;
     use crate::profile::testing::Samples;
     use crate::replay::programs::testing::Tape;
@@ -366,8 +386,9 @@ mod tests {
             .add("a", 1, &["k:help", "k:other", "run"], 8)
             .add("a", 1, &["k:other", "run"], 16)
             .add("a", 1, &["run"], 32);
-        let mut meta_keys = Vec::new();
-        let columns = Column::parse_list(columns, &mut meta_keys).unwrap();
+        let mut spelled = Spelled::default();
+        let columns = Column::parse_list(columns, ListOf::Keys, &mut spelled).unwrap();
+        let meta_keys = spelled.meta_keys;
         let request = Request {
             sort: Some(Sort::By(columns.clone())),
             accumulate,

@@ -41,14 +41,17 @@ pub use bill::Weight;
 pub use bill::bill;
 pub use column::BpfKey;
 pub use column::Column;
+pub use column::ListOf;
 pub use column::PlaceKey;
 pub use column::PrivilegeKey;
 pub use column::SampleKey;
 pub use column::SourceKey;
+pub use column::Spelled;
 pub use facts::Facts;
 pub use facts::Parents;
 pub use facts::Surroundings;
 pub use facts::Value;
+pub use facts::page_size;
 pub use filter::Filter;
 pub use functions::FunctionSamples;
 pub use functions::Place;
@@ -68,6 +71,7 @@ pub use plan::GraphSettings;
 pub use plan::GraphValue;
 pub use plan::Grouping;
 pub use plan::MAX_STACK;
+pub use plan::NotedField;
 pub use plan::Order;
 pub use plan::Percentage;
 pub use plan::Plan;
@@ -103,6 +107,14 @@ pub enum Error {
     UnknownColumn {
         /// The name that was asked for.
         name: String,
+    },
+    /// A column that perf has.
+    #[error("the column `{name}` is not made in this version: it needs {needs}")]
+    NotMade {
+        /// Its name.
+        name: String,
+        /// What it needs.
+        needs: &'static str,
     },
     /// Call graphs are asked for, and the samples carry no call chains.
     #[error("the samples carry no call chains")]
@@ -185,6 +197,8 @@ pub struct Row {
     pub comm: CommId,
     /// The last command name of the thread.
     pub last_comm: CommId,
+    /// The last command name of the first thread of the process.
+    pub leader_comm: CommId,
     /// The process.
     pub pid: Pid,
     /// The thread.

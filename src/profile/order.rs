@@ -289,7 +289,8 @@ fn by_keys(plan: &Plan, a: &Keys<'_>, b: &Keys<'_>) -> Ordering {
         Column::Bpf(_) | Column::Source(_) | Column::Place(_) => {
             by_label(&plan.labels, *column, a, b)
         }
-        Column::Sample(_) => by_fact(&plan.facts, *column, a, b),
+        Column::Tgid => a.thread.1.cmp(&b.thread.1),
+        Column::Sample(_) | Column::Field(_) => by_fact(&plan.facts, *column, a, b),
         Column::Children
         | Column::Overhead
         | Column::Samples
@@ -386,7 +387,8 @@ impl Rank<'_> {
             Column::Bpf(_) | Column::Source(_) | Column::Place(_) => {
                 by_label(&self.plan.labels, *column, a, b)
             }
-            Column::Sample(_) => by_fact(&self.plan.facts, *column, a, b),
+            Column::Tgid => a.thread.1.cmp(&b.thread.1),
+            Column::Sample(_) | Column::Field(_) => by_fact(&self.plan.facts, *column, a, b),
             Column::Privilege(key) => {
                 let sum = |it: &Keys<'_>| it.privileges.get(*key as usize).copied().unwrap_or(0);
                 sum(b).cmp(&sum(a))

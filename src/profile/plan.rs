@@ -28,6 +28,10 @@ pub struct Request {
     pub extra: Vec<Column>,
     /// The keys of metadata that columns show.
     pub meta_keys: Vec<String>,
+    /// The fields of tracepoints that columns show.
+    pub noted_fields: Vec<NotedField>,
+    /// The columns that share a level of a hierarchy with the one before.
+    pub joined: Vec<Column>,
     /// Whether callers are given the weight of what they called.
     pub accumulate: Accumulate,
     /// The call graphs.
@@ -55,6 +59,8 @@ impl Default for Request {
             fields: None,
             extra: Vec::new(),
             meta_keys: Vec::new(),
+            noted_fields: Vec::new(),
+            joined: Vec::new(),
             accumulate: Accumulate::Callers,
             graph: GraphRequest::IfRecorded(GraphSettings::default()),
             filter: Filter::default(),
@@ -66,6 +72,17 @@ impl Default for Request {
             hides_others: false,
         }
     }
+}
+
+/// A field that samples of a tracepoint note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedField {
+    /// The event.
+    pub event: EventIdx,
+    /// Its name.
+    pub name: String,
+    /// How wide its column is at least, in bytes.
+    pub width: usize,
 }
 
 /// Which events share a table.
@@ -222,12 +239,12 @@ impl Request {
             GraphRequest::IfRecorded(it) | GraphRequest::Always(it) => it.key,
             GraphRequest::No => FrameKey::Function,
         };
-        graph != FrameKey::Function || self.columns().any(|it| matches!(it, Column::Source(_)))
+        graph != FrameKey::Function || self.columns().any(Column::is_of_source)
     }
 
     /// Whether a column is about BPF programs.
     pub fn needs_programs(&self) -> bool {
-        self.columns().any(|it| matches!(it, Column::Bpf(_) | Column::Source(_)))
+        self.columns().any(|it| matches!(it, Column::Bpf(_)) || it.is_of_source())
     }
 
     /// Has rows differ in `column`, too.
@@ -243,8 +260,12 @@ impl Request {
     pub fn details(&self, quantum: u64) -> Vec<Detail> {
         let mut details = Vec::new();
         for column in self.columns() {
-            if let Column::Sample(key) = column
-                && let Some(detail) = key.detail(quantum)
+            let detail = match column {
+                Column::Sample(key) => key.detail(quantum),
+                Column::Field(_) => Some(Detail::Fields),
+                _ => None,
+            };
+            if let Some(detail) = detail
                 && !details.contains(&detail)
             {
                 details.push(detail);
@@ -265,11 +286,17 @@ impl Request {
 
     /// What replay has to keep apart for this report.
     pub fn keep(&self) -> Keep {
-        let Filter { comms: _, dsos: _, symbols, symbol_part: _, pids, tids, cpus } = &self.filter;
+        let Filter { comms: _, dsos: _, symbols, symbol_part: _, pids, tids, cpus, shown_cpus } =
+            &self.filter;
         let has = |column| self.columns().any(|it| it == column);
         Keep {
-            thread: has(Column::Pid) || has(Column::Tid) || !pids.is_empty() || !tids.is_empty(),
-            cpu: has(Column::Cpu) || has(Column::Sample(SampleKey::Socket)) || !cpus.is_empty(),
+            thread: [Column::Pid, Column::Tid, Column::Tgid].into_iter().any(has)
+                || !pids.is_empty()
+                || !tids.is_empty(),
+            cpu: has(Column::Cpu)
+                || has(Column::Sample(SampleKey::Socket))
+                || !cpus.is_empty()
+                || !shown_cpus.is_empty(),
             stack: self.accumulate == Accumulate::Callers
                 || self.graph != GraphRequest::No
                 || has(Column::Sample(SampleKey::Parent)),
@@ -277,6 +304,7 @@ impl Request {
             address: self.needs_lines()
                 || self.needs_programs()
                 || has(Column::Place(PlaceKey::Addr))
+                || has(Column::Place(PlaceKey::SymbolOffset))
                 || !symbols.is_empty(),
         }
     }
@@ -315,6 +343,10 @@ pub struct Plan {
     pub max_stack: usize,
     /// The keys of metadata that columns show.
     pub meta_keys: Vec<String>,
+    /// The fields of tracepoints that columns show.
+    pub noted_fields: Vec<NotedField>,
+    /// The columns that share a level of a hierarchy with the one before.
+    pub joined: Vec<Column>,
     /// Whether samples are shown only that a parent led to.
     pub hides_others: bool,
     /// What the columns about BPF programs say; to be filled in where there are any.
@@ -366,7 +398,7 @@ impl Plan {
             elided: elided(&columns, &filter),
             hides_others: request.hides_others,
             symbol_leads: request.fields.is_none()
-                && matches!(&request.sort, Some(Sort::By(it)) if it.first() == Some(&Column::Symbol)),
+                && matches!(&request.sort, Some(Sort::By(it)) if it.first().is_some_and(|it| it.is_symbol())),
             overhead_is_self: request.fields.is_none() && accumulate == Accumulate::Callers,
             columns,
             order,
@@ -387,6 +419,8 @@ impl Plan {
             grouping: request.grouping,
             group_sort_idx: request.group_sort_idx,
             meta_keys: request.meta_keys.clone(),
+            noted_fields: request.noted_fields.clone(),
+            joined: request.joined.clone(),
             labels: Labels::default(),
             facts: Facts::default(),
         })
@@ -416,6 +450,16 @@ impl Plan {
     pub(super) fn is_by_symbol(&self) -> bool {
         let by_symbol = [Column::Symbol, Column::Place(PlaceKey::Instructions)];
         by_symbol.iter().any(|it| self.order.contains(it))
+    }
+
+    /// Whether `column` says something of `event`.
+    pub fn is_of(&self, column: Column, event: EventIdx) -> bool {
+        match column {
+            Column::Field(field) => {
+                self.noted_fields.get(field as usize).is_some_and(|it| it.event == event)
+            }
+            _ => true,
+        }
     }
 
     /// Whether `column` stands in the report's rows.

@@ -14,6 +14,7 @@ use crate::replay::resolved::CommId;
 use crate::replay::resolved::Group;
 use crate::replay::resolved::Level;
 use crate::replay::resolved::LocationId;
+use crate::units::Pid;
 use crate::units::Tid;
 
 /// Groups that a worker takes at once, so that small recordings stay on one core.
@@ -256,6 +257,7 @@ pub(super) struct Bases(FxHashMap<Base, u32>);
 struct Base {
     comm: Option<CommId>,
     tid: Option<Tid>,
+    pid: Option<Pid>,
     cpu: Option<u32>,
     /// What columns about samples say.
     facts: u32,
@@ -269,11 +271,13 @@ impl Bases {
         let Scope { resolved, plan, .. } = scope;
         let [by_comm, by_cpu] = [Column::Comm, Column::Cpu].map(|it| plan.order.contains(&it));
         let by_thread = plan.order.contains(&Column::Pid) || plan.order.contains(&Column::Tid);
+        let by_process = plan.order.contains(&Column::Tgid);
         let base = |&idx: &u32| {
             let group = &resolved.groups[idx as usize];
             let key = Base {
                 comm: by_comm.then_some(group.comm),
                 tid: by_thread.then_some(group.tid),
+                pid: by_process.then_some(group.pid),
                 cpu: group.cpu.filter(|_| by_cpu),
                 facts: plan.facts.combined(idx),
                 is_shown: scope.shows(idx),
@@ -304,6 +308,7 @@ pub(super) fn finish(scope: &Scope<'_>, counted: &Counted) -> Vec<Row> {
             group: weight.first,
             comm: group.comm,
             last_comm: group.last_comm,
+            leader_comm: group.leader_comm,
             pid: group.pid,
             tid: group.tid,
             cpu: group.cpu,

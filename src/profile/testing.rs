@@ -72,6 +72,7 @@ impl Samples {
             event: EventIdx(0),
             comm,
             last_comm: comm,
+            leader_comm: comm,
             pid: Pid(tid),
             tid: Tid(tid),
             cpu: Some(u32::try_from(tid % 2).unwrap()),

@@ -31,6 +31,8 @@ pub enum Detail {
     Branch,
     /// What the tracepoint noted, as text.
     Noted,
+    /// What it noted in each of the fields that are asked for.
+    Fields,
 }
 
 /// What a sample says of a [`Detail`].
@@ -42,6 +44,19 @@ pub enum DetailValue {
     Number(u64),
     /// Text, as bytes of the recording.
     Text(Vec<u8>),
+    /// Fields; empty ones for those of other tracepoints.
+    Fields(Vec<NotedValue>),
+}
+
+/// What a tracepoint noted in a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NotedValue {
+    /// Its content.
+    pub content: Vec<u8>,
+    /// How that is shown.
+    pub text: Vec<u8>,
+    /// How wide it wants to be, in bytes.
+    pub width: u64,
 }
 
 /// What is counted.
@@ -77,6 +92,9 @@ pub trait Notes: Sync {
 
     /// Whether samples of that event note anything.
     fn has(&self, event: u32) -> bool;
+
+    /// What a sample of the event with index `event` noted in `raw`, by the fields that are asked for.
+    fn fields(&self, event: u32, raw: &[u8], function: &FunctionAt<'_, '_>) -> Vec<NotedValue>;
 }
 
 impl std::fmt::Debug for Asked<'_> {
@@ -110,7 +128,7 @@ pub(super) fn value(detail: Detail, sample: &Sample<'_>, attr: &Attr) -> DetailV
         Detail::Transaction => Some(sample.transaction.unwrap_or_default()),
         Detail::CodePageSize => Some(sample.code_page_size.unwrap_or_default()),
         Detail::Cgroup => sample.cgroup,
-        Detail::Branch | Detail::Noted => None,
+        Detail::Branch | Detail::Noted | Detail::Fields => None,
     };
     number.map_or(DetailValue::None, DetailValue::Number)
 }
@@ -126,34 +144,65 @@ impl DetailValue {
             }
             Self::Text(text) => {
                 out.push(2);
-                out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                out.extend_from_slice(text);
+                push_text(text, out);
+            }
+            Self::Fields(fields) => {
+                out.push(3);
+                out.extend_from_slice(&(fields.len() as u64).to_le_bytes());
+                for NotedValue { content, text, width } in fields {
+                    push_text(content, out);
+                    push_text(text, out);
+                    out.extend_from_slice(&width.to_le_bytes());
+                }
             }
         }
     }
 }
 
+fn push_text(text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    out.extend_from_slice(text);
+}
+
+/// Takes a number from the front of `bytes`.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Takes what [`push_text`] wrote from the front of `bytes`.
+fn text(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = usize::try_from(number(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(text.to_vec())
+}
+
+/// Takes a field from the front of `bytes`.
+fn field(bytes: &mut &[u8]) -> Option<NotedValue> {
+    let (content, text, width) = (text(bytes)?, text(bytes)?, number(bytes)?);
+    Some(NotedValue { content, text, width })
+}
+
+/// Takes a value from the front of `bytes`; `None` at their end.
+fn next(bytes: &mut &[u8]) -> Option<DetailValue> {
+    let (kind, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(match kind {
+        0 => DetailValue::None,
+        1 => DetailValue::Number(number(bytes)?),
+        2 => DetailValue::Text(text(bytes)?),
+        _ => {
+            let n = number(bytes)?;
+            DetailValue::Fields((0..n).map_while(|_| field(bytes)).collect())
+        }
+    })
+}
+
 /// The values that were encoded one after another.
 pub(super) fn decode(mut bytes: &[u8]) -> Vec<DetailValue> {
-    let mut values = Vec::new();
-    while let Some((kind, rest)) = bytes.split_first() {
-        let Some((number, rest)) = rest.split_first_chunk().filter(|_| *kind != 0) else {
-            values.push(DetailValue::None);
-            bytes = rest;
-            continue;
-        };
-        let number = u64::from_le_bytes(*number);
-        if *kind == 1 {
-            values.push(DetailValue::Number(number));
-            bytes = rest;
-        } else {
-            let len = usize::try_from(number).unwrap_or(usize::MAX).min(rest.len());
-            let (text, rest) = rest.split_at(len);
-            values.push(DetailValue::Text(text.to_vec()));
-            bytes = rest;
-        }
-    }
-    values
+    std::iter::from_fn(|| next(&mut bytes)).collect()
 }
 
 #[cfg(test)]
@@ -165,7 +214,9 @@ mod tests {
     #[test]
     fn values_are_read_back_as_they_were_written() {
         let text = |it: &str| DetailValue::Text(it.into());
-        let values = [text("a b"), DetailValue::None, DetailValue::Number(7), text("")];
+        let noted = NotedValue { content: vec![0, 1], text: b"256".to_vec(), width: 6 };
+        let fields = DetailValue::Fields(vec![NotedValue::default(), noted]);
+        let values = [text("a b"), DetailValue::None, fields, DetailValue::Number(7), text("")];
         let mut bytes = Vec::new();
         for value in &values {
             value.encode(&mut bytes);

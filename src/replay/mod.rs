@@ -51,6 +51,7 @@ pub use details::Counted;
 pub use details::Detail;
 pub use details::DetailValue;
 pub use details::FunctionAt;
+pub use details::NotedValue;
 pub use details::Notes;
 pub use index::Entry;
 pub use index::Index;

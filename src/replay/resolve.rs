@@ -36,9 +36,11 @@ use super::DetailValue;
 use super::Ends;
 use super::Error;
 use super::Frame;
+use super::FunctionAt;
 use super::Index;
 use super::Lines;
 use super::Names;
+use super::Notes;
 use super::Readings;
 use super::Recording;
 use super::Resolver;
@@ -381,7 +383,16 @@ impl<'a> Worker<'a> {
         for detail in self.asked.details {
             let value = match detail {
                 Detail::Branch => branch.map_or(DetailValue::None, |it| DetailValue::Number(it.1)),
-                Detail::Noted => self.noted(event, sample, task, moment),
+                Detail::Noted => self.noted(event, sample, task, moment, |notes, raw, function| {
+                    let mut text = Vec::new();
+                    notes.print(event, raw, function, &mut text);
+                    DetailValue::Text(text)
+                }),
+                Detail::Fields => {
+                    self.noted(event, sample, task, moment, |notes, raw, function| {
+                        DetailValue::Fields(notes.fields(event, raw, function))
+                    })
+                }
                 detail => details::value(*detail, sample, attr),
             };
             value.encode(&mut bytes);
@@ -389,8 +400,15 @@ impl<'a> Worker<'a> {
         self.details.intern(&bytes).0
     }
 
-    /// What a tracepoint noted.
-    fn noted(&self, event: u32, sample: &Sample<'_>, task: &TaskAt, moment: Moment) -> DetailValue {
+    /// What a tracepoint noted, as `value` has it.
+    fn noted(
+        &self,
+        event: u32,
+        sample: &Sample<'_>,
+        task: &TaskAt,
+        moment: Moment,
+        value: impl Fn(&dyn Notes, &[u8], &FunctionAt<'_, '_>) -> DetailValue,
+    ) -> DetailValue {
         let Some(notes) = self.asked.notes.filter(|it| it.has(event)) else {
             return DetailValue::None;
         };
@@ -399,9 +417,7 @@ impl<'a> Worker<'a> {
             let symbol = self.names.name(&frame).symbol?;
             Some((symbol.shown(), symbol.offset))
         };
-        let mut text = Vec::new();
-        notes.print(event, sample.raw.unwrap_or_default(), &function, &mut text);
-        DetailValue::Text(text)
+        value(notes, sample.raw.unwrap_or_default(), &function)
     }
 
     #[inline]
@@ -601,6 +617,7 @@ fn merge(
             event: EventIdx(key.event),
             comm: comms.id(key.comm),
             last_comm: comms.last(index, weight.task.1),
+            leader_comm: comms.last(index, Tid(weight.task.0.0)),
             pid: weight.task.0,
             tid: weight.task.1,
             cpu: weight.cpu,

@@ -8,13 +8,18 @@ use bpfperf::perfdata::ReadAt;
 use bpfperf::profile;
 use bpfperf::profile::Callchains;
 use bpfperf::profile::Column;
+use bpfperf::profile::Facts;
 use bpfperf::profile::Filter;
 use bpfperf::profile::Labels;
+use bpfperf::profile::ListOf;
+use bpfperf::profile::NotedField;
 use bpfperf::profile::Paths;
 use bpfperf::profile::Percentage;
 use bpfperf::profile::Plan;
 use bpfperf::profile::Request;
 use bpfperf::profile::Sort;
+use bpfperf::profile::Spelled;
+use bpfperf::profile::Surroundings;
 use bpfperf::profile::histograms;
 use bpfperf::render::bill;
 use bpfperf::render::header;
@@ -23,6 +28,7 @@ use bpfperf::render::header::Form;
 use bpfperf::render::header::Header;
 use bpfperf::render::report;
 use bpfperf::render::report::Style;
+use bpfperf::render::script::AskedField;
 use bpfperf::render::script::Chains;
 use bpfperf::render::script::Clock;
 use bpfperf::render::script::Fields;
@@ -35,8 +41,9 @@ use bpfperf::render::script::Precision;
 use bpfperf::render::script::Records;
 use bpfperf::render::script::Since;
 use bpfperf::render::script::Source;
+use bpfperf::render::script::TraceFormats;
+use bpfperf::render::script::TraceNotes;
 use bpfperf::render::script::script;
-
 use bpfperf::replay::Asked;
 use bpfperf::replay::CodeFiles;
 use bpfperf::replay::Index;
@@ -53,6 +60,7 @@ use bpfperf::replay::Wanted;
 use bpfperf::replay::Width;
 use bpfperf::replay::WrittenMap;
 use bpfperf::replay::resolve;
+use bpfperf::replay::resolved::EventIdx;
 use bpfperf::replay::resolved::Resolved;
 use bpfperf::symbols;
 use bpfperf::symbols::ElfCode;
@@ -158,16 +166,32 @@ pub(crate) fn read(
     options.dump = vec![Origin { path: "perf.data".to_owned(), from: 0 }];
     script(&source, &options, &mut sink())?;
 
-    let list = "comm,dso,sym,srcline,srcfile,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";
-    let mut meta_keys = Vec::new();
-    let columns = Column::parse_list(list, &mut meta_keys)?;
-    let request = Request { sort: Some(Sort::By(columns)), meta_keys, ..Request::default() };
+    let list = "comm,tgid,dso,sym,symoff,srcline,srcfile,bpf_prog,bpf_id,bpf_tag,bpf_type,bpf_line,bpf_owner,bpf_meta:owner";
+    let mut spelled = Spelled::default();
+    let mut columns = Column::parse_list(list, ListOf::Keys, &mut spelled)?;
+    let fields = TraceFormats::new(&recording).find("trace_fields", false);
+    columns.extend((0_u32..).zip(&fields).map(|(number, _)| Column::Field(number)));
+    let noted = |it: &AskedField| NotedField {
+        event: EventIdx(it.event),
+        name: it.name.clone(),
+        width: it.width,
+    };
+    let request = Request {
+        sort: Some(Sort::By(columns)),
+        meta_keys: spelled.meta_keys,
+        noted_fields: fields.iter().map(noted).collect(),
+        ..Request::default()
+    };
+    let notes = TraceNotes::new(&recording, fields);
+    let details = request.details(1);
+    let asked = Asked { details: &details, notes: Some(&notes), ..Asked::default() };
     let files = CodeFiles::new(&names);
-    let resolved =
-        resolve(&recording, &index, input, &files, None, request.keep(), Asked::default())?;
+    let resolved = resolve(&recording, &index, input, &files, None, request.keep(), asked)?;
     let mut plan = Plan::new(&request, Callchains::of(&resolved)).expect("nothing is asked for");
     plan.labels =
         Labels::new(&plan.columns, &plan.meta_keys, Paths::Full, &resolved, Some(&programs));
+    let surroundings = Surroundings { details: &details, ..Surroundings::default() };
+    plan.facts = Facts::new(&plan.order, &resolved, &surroundings);
     let histograms = histograms(&resolved, &plan).expect("nothing is chosen by CPU");
     report::write(&mut sink(), &resolved, &plan, &histograms, &Style::default())?;
 

@@ -6,22 +6,16 @@
 //! weigh the same, where perf would order them by where its own memory happens to lie.
 
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
+use std::process::Output;
 
 use crate::command::told;
 
 #[track_caller]
 fn check(fixture: &str, said: &str, args: &[&str]) {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report");
-    let output = Command::new(env!("CARGO_BIN_EXE_bpfperf"))
-        .args(["report", "--stdio", "--no-inline", "-i"])
-        .arg(fixtures.join(format!("{fixture}.data")))
-        .args(args)
-        .output()
-        .unwrap();
-    assert_eq!(told(&output.stderr), "");
-    assert!(output.status.success());
-    let ours = String::from_utf8(output.stdout).unwrap();
+    let ours = report(fixture, args);
+    let fixtures = fixtures();
     let said = fixtures.join(format!("{fixture}.{said}.report.txt"));
     bless(&said, &fixtures.join(format!("{fixture}.data")), args);
     let theirs = std::fs::read_to_string(said).unwrap();
@@ -29,6 +23,34 @@ fn check(fixture: &str, said: &str, args: &[&str]) {
         assert_eq!(ours, theirs, "line {number}");
     }
     assert_eq!(ours, theirs);
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report")
+}
+
+fn run(fixture: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bpfperf"))
+        .args(["report", "--stdio", "--no-inline", "-i"])
+        .arg(fixtures().join(format!("{fixture}.data")))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn report(fixture: &str, args: &[&str]) -> String {
+    let output = run(fixture, args);
+    assert_eq!(told(&output.stderr), "");
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(fixture: &str, args: &[&str]) -> String {
+    let output = run(fixture, args);
+    assert_eq!(output.status.code(), Some(1));
+    told(&output.stderr)
 }
 
 /// Asks perf anew, as `cargo xtask bless` wants.
@@ -106,6 +128,59 @@ fn rows_differ_in_what_samples_say_of_themselves() {
     flat("place", "comm,symbol,addr");
     flat("size", "comm,symbol_size");
     flat("shares", "comm,overhead_sys,overhead_us");
+    flat("process", "tgid,comm");
+    flat("offset", "symoff,symbol");
+}
+
+#[test]
+fn columns_are_as_wide_as_they_are_told_to_be() {
+    let narrow = ["-w", "10,4,0,7", "-s", "comm,dso,sym", "--no-children", "-g", "none"];
+    check("samples", "widths", &narrow);
+}
+
+#[test]
+fn samples_of_one_socket_count_alone() {
+    check("samples", "socket", &["--socket-filter", "1", "-s", "comm,socket,sym", "-g", "none"]);
+}
+
+#[test]
+fn rows_differ_in_the_fields_of_tracepoints() {
+    check("traced", "fields", &["-s", "comm,who,step,mask,change,ports"]);
+    check("traced", "event", &["-s", "demo:step.step,%2.at,stop.common_pid"]);
+    check("traced", "as-they-are", &["-s", "mask/raw,who", "-t", ","]);
+    check("traced", "texts", &["-s", "trace", "--raw-trace"]);
+    check("traced", "hierarchy", &["--hierarchy", "-s", "comm,stop.*,{who,mask}"]);
+}
+
+/// perf takes the length of such a text from whatever rows it happened to compare, and cuts it.
+#[test]
+fn a_field_of_any_length_is_shown_whole() {
+    let text = report("traced", &["-q", "--raw-trace", "-w", "8"]);
+    assert!(text.contains("  /a/long/path  "), "{text}");
+}
+
+#[test]
+fn a_column_that_is_not_made_is_refused_with_what_it_needs() {
+    let error = refused("traced", &["-s", "data_page_size"]);
+    assert!(error.contains("needs what hardware notes of accesses to memory"), "{error}");
+    let error = refused("traced", &["-s", "nothing"]);
+    assert!(error.contains("no column is called `nothing`"), "{error}");
+}
+
+#[test]
+fn a_dump_has_every_record_and_their_numbers() {
+    let recording = "../recordings/perf-7.3-one";
+    let dump = report(recording, &["-D"]);
+    assert!(dump.starts_with("# To display the perf.data header info"), "{dump}");
+    let (records, numbers) = dump.split_once("\nAggregated stats:").unwrap();
+    assert_eq!(records.matches("]: PERF_RECORD_").count(), records.matches("]: event: ").count());
+    for kind in ["THREAD_MAP", "CPU_MAP"] {
+        let (_, record) = records.split_once(&format!("PERF_RECORD_{kind}")).unwrap();
+        assert_eq!(record.lines().nth(1), Some(": unhandled!"));
+    }
+    assert!(!records.contains("cpu-clock:"), "a line of a sample");
+    let stats = report(recording, &["--stats"]);
+    assert_eq!(stats.trim_start(), format!("Aggregated stats:{numbers}"));
 }
 
 #[test]
@@ -154,4 +229,5 @@ fn rows_stand_below_rows() {
     of("hierarchy-comm", &["--comm", "server"]);
     of("hierarchy-separated", &["-s", "comm,pid", "-t", ","]);
     of("hierarchy-parents", &["-s", "comm,parent", "-p", "copy"]);
+    of("hierarchy-joined", &["-s", "{comm,cpu},dso,{sym,time}"]);
 }

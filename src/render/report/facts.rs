@@ -42,6 +42,8 @@ pub(super) fn heading(key: SampleKey) -> &'static str {
         SampleKey::InTransaction => "Branch in transaction",
         SampleKey::Abort => "Transaction abort",
         SampleKey::Cycles => "Basic Block Cycles",
+        SampleKey::LineFrom => "From Source:Line",
+        SampleKey::LineTo => "To Source:Line",
     }
 }
 
@@ -60,7 +62,7 @@ pub(super) fn width(key: SampleKey, plan: &Plan, rows: &[Row], style: &Style) ->
         SampleKey::Transaction => 32,
         // perf does not ask what a module is called in which there is no symbol.
         SampleKey::DsoFrom | SampleKey::DsoTo => {
-            let is_narrow = style.separator.is_some() || !plan.filter.dsos.is_empty();
+            let is_narrow = style.is_narrow(plan);
             let len = |it: &Value| match it.is_unresolved {
                 false => len(it),
                 true if is_narrow => 0,
@@ -71,11 +73,23 @@ pub(super) fn width(key: SampleKey, plan: &Plan, rows: &[Row], style: &Style) ->
         SampleKey::SymbolFrom | SampleKey::SymbolTo | SampleKey::AddrFrom | SampleKey::AddrTo => {
             longest(&|it| if it.is_unresolved { 22 } else { len(it) })
         }
-        SampleKey::Cgroup | SampleKey::Parent | SampleKey::Noted | SampleKey::CommWithoutDigits => {
-            longest(&len)
-        }
+        SampleKey::Cgroup
+        | SampleKey::Parent
+        | SampleKey::Noted
+        | SampleKey::LineFrom
+        | SampleKey::LineTo
+        | SampleKey::CommWithoutDigits => longest(&len),
         _ => 0,
     }
+}
+
+/// How wide the column of a field of a tracepoint is, its heading aside.
+pub(super) fn width_of_field(field: u32, plan: &Plan, rows: &[Row]) -> usize {
+    let least = plan.noted_fields.get(field as usize).map_or(0, |it| it.width);
+    let values = rows.iter().filter_map(|it| plan.facts.value(Column::Field(field), it.group));
+    let widest = values.map(|it| it.number).max().unwrap_or(0);
+    // A field lies in a record, which is shorter than that.
+    least.max(usize::from(u16::try_from(widest).unwrap_or(u16::MAX)))
 }
 
 /// Appends the cell of a row of `n_samples`.
@@ -100,6 +114,8 @@ pub(super) fn cell(
         | SampleKey::DsoFrom
         | SampleKey::DsoTo
         | SampleKey::CommWithoutDigits
+        | SampleKey::LineFrom
+        | SampleKey::LineTo
         | SampleKey::Mispredict => cut(text, &shown, width),
         SampleKey::LocalWeight
         | SampleKey::LocalInstructionLatency

@@ -41,7 +41,8 @@ pub fn write_hierarchies(
         let table = Table::new(resolved, plan, &last.histogram, style);
         if style.comments != Comments::No {
             heading(out, resolved, plan, &last.histogram, style)?;
-            table.hierarchy_headings(hierarchy.levels.len(), out)?;
+            let levels: Vec<_> = hierarchy.levels.iter().map(|it| it.columns.as_slice()).collect();
+            table.hierarchy_headings(&levels, out)?;
         }
         let writer = Writer { resolved, plan, style, hierarchy, table };
         let mut text = String::new();
@@ -77,7 +78,7 @@ impl Writer<'_> {
             return;
         };
         let n_levels = levels.len();
-        self.table.hierarchy_row(row, level.column, depth * INDENT, n_levels, text);
+        self.table.hierarchy_row(row, &level.columns, depth * INDENT, n_levels, text);
         if let (Some(settings), Some(tree)) = (&self.plan.graph, &row.tree) {
             let separator = self.style.separator.as_deref();
             let of = (&level.histogram.totals, separator);

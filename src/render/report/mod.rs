@@ -46,6 +46,17 @@ pub struct Style {
     pub separator: Option<String>,
     /// The spans of time that the samples are of, as they are told of.
     pub time_slices: Option<String>,
+    /// The socket whose samples are shown, if it is one.
+    pub socket: Option<i32>,
+    /// How wide the first columns are, in bytes; 0 for as wide as they need to be.
+    pub widths: Vec<usize>,
+}
+
+impl Style {
+    /// Whether columns of modules have no room for the addresses of what is in none.
+    fn is_narrow(&self, plan: &Plan) -> bool {
+        self.separator.is_some() || !self.widths.is_empty() || !plan.filter.dsos.is_empty()
+    }
 }
 
 /// The lines of a report that begin with `#`.
@@ -128,6 +139,9 @@ fn heading(
     let times = times.unwrap_or_default();
     writeln!(out, "# Samples: {n_samples}{unit} of event{plural} '{name}'{times}")?;
     writeln!(out, "# Event count (approx.): {period}")?;
+    if let Some(socket) = style.socket {
+        writeln!(out, "# Processor Socket: {socket}")?;
+    }
     writeln!(out, "#")
 }
 
@@ -152,6 +166,19 @@ fn event_name(resolved: &Resolved, histogram: &Histogram) -> String {
     format!("{group} {{ {} }}", events.join(", "))
 }
 
+/// Writes where the recording's header is found, which stands above all else.
+///
+/// # Errors
+///
+/// What `out` gives.
+pub fn write_preface(out: &mut impl Write, style: &Style) -> io::Result<()> {
+    if style.comments == Comments::All {
+        let header = "use --header/--header-only options";
+        writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
+    }
+    Ok(())
+}
+
 /// What stands above the first event.
 fn preamble(
     out: &mut impl Write,
@@ -160,10 +187,7 @@ fn preamble(
     style: &Style,
     has_samples: bool,
 ) -> io::Result<()> {
-    if style.comments == Comments::All {
-        let header = "use --header/--header-only options";
-        writeln!(out, "# To display the perf.data header info, please {header}.\n#")?;
-    }
+    write_preface(out, style)?;
     if !has_samples || style.comments == Comments::No {
         return Ok(());
     }

@@ -66,6 +66,8 @@ struct Shown {
     width: usize,
     /// Whether it is padded at its end, as all are but the last.
     is_padded: bool,
+    /// Whether the user says how wide it is.
+    has_set_width: bool,
 }
 
 impl<'a> Table<'a> {
@@ -76,7 +78,13 @@ impl<'a> Table<'a> {
         style: &'a Style,
     ) -> Self {
         let lens = Lens::new(resolved, &histogram.rows);
-        let last = plan.columns.last().copied();
+        let of_table: Vec<_> = plan
+            .columns
+            .iter()
+            .copied()
+            .filter(|it| plan.shows(*it) && plan.is_of(*it, histogram.event))
+            .collect();
+        let last = of_table.last().copied();
         let all = [(None, &histogram.totals)].into_iter();
         let members = (0..).map(Some).zip(histogram.members.iter().map(|(_, it)| it));
         let with_samples = all.chain(members).filter(|(_, it)| it.n_samples != 0);
@@ -91,15 +99,18 @@ impl<'a> Table<'a> {
                 Column::Comm => lens.comm,
                 Column::Pid | Column::Tid => lens.comm + 8,
                 Column::Cpu => 3,
-                Column::Dso if style.separator.is_some() || !plan.filter.dsos.is_empty() => {
-                    lens.dso
-                }
+                Column::Dso if style.is_narrow(plan) => lens.dso,
                 Column::Dso => lens.dso.max(if lens.has_unresolved { ADDR_DIGITS } else { 0 }),
                 Column::Symbol if lens.has_unresolved => lens.symbol.max(ADDR_DIGITS + 6),
                 Column::Symbol => lens.symbol,
                 Column::Place(PlaceKey::Addr) => ADDR_DIGITS + 2,
-                Column::Place(PlaceKey::SymbolSize | PlaceKey::Instructions) => 0,
+                // perf gives a process the room of its heading, whatever the names.
+                Column::Tgid
+                | Column::Place(
+                    PlaceKey::SymbolSize | PlaceKey::SymbolOffset | PlaceKey::Instructions,
+                ) => 0,
                 Column::Sample(key) => facts::width(key, plan, &histogram.rows, style),
+                Column::Field(field) => facts::width_of_field(field, plan, &histogram.rows),
                 Column::Bpf(_) | Column::Source(_) => {
                     let values = plan.labels.values(column).iter();
                     values.map(|it| escape(it.as_bytes()).chars().count()).max().unwrap_or(0)
@@ -110,12 +121,16 @@ impl<'a> Table<'a> {
                 width: len.max(heading.chars().count()),
                 heading,
                 is_padded: last != Some(column),
+                has_set_width: false,
             }
         };
-        let columns = plan.columns.iter().copied().filter(|&it| plan.shows(it)).map(shown);
+        let mut columns: Vec<_> = of_table.into_iter().map(shown).collect();
+        for (column, width) in columns.iter_mut().zip(&style.widths) {
+            column.set_width(*width);
+        }
         Self {
             resolved,
-            columns: columns.collect(),
+            columns,
             separator: style.separator.as_deref(),
             labels: &plan.labels,
             facts: &plan.facts,
@@ -133,7 +148,15 @@ impl<'a> Table<'a> {
         let heading = |it: &Shown| {
             let heading = &it.heading;
             let width = it.width.min(MAX_HEADING);
-            if it.column.is_key() {
+            if matches!(it.column, Column::Field(_)) {
+                let mut text = String::new();
+                cut_right(&mut text, heading, width);
+                text
+            } else if it.column.is_key() && it.has_set_width {
+                let mut text = String::new();
+                cut(&mut text, heading, width);
+                text
+            } else if it.column.is_key() {
                 format!("{heading:<width$}")
             } else {
                 format!("{heading:>width$}")
@@ -148,25 +171,35 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Writes the headings of a hierarchy of `n_levels`: those of keys share one.
+    /// Writes the headings of a hierarchy, whose `levels` are of these keys, which share one.
     pub(super) fn hierarchy_headings(
         &self,
-        n_levels: usize,
+        levels: &[&[Column]],
         out: &mut impl io::Write,
     ) -> io::Result<()> {
+        let n_levels = levels.len();
         let between = self.separator.unwrap_or("  ");
         let indent = if self.separator.is_some() { 0 } else { (n_levels - 1) * INDENT };
-        let (keys, shares): (Vec<_>, Vec<_>) =
-            self.columns.iter().partition(|it| it.column.is_key());
+        let shares: Vec<_> = self.columns.iter().filter(|it| !it.column.is_key()).collect();
+        let of_level = |level: &&[Column]| -> Vec<&Shown> {
+            self.columns.iter().filter(|it| level.contains(&it.column)).collect()
+        };
+        let keys: Vec<Vec<&Shown>> = levels.iter().map(of_level).collect();
         let heading =
             |it: &&Shown| format!("{:>1$}{between}", it.heading, it.width.min(MAX_HEADING));
         let headings: String = shares.iter().map(heading).collect();
-        let names: Vec<_> = keys.iter().map(|it| it.heading.trim()).collect();
-        let names = names.join(" / ");
+        let names_of = |keys: &Vec<&Shown>| -> String {
+            keys.iter().map(|it| it.heading.trim()).collect::<Vec<_>>().join("+")
+        };
+        let names = keys.iter().map(names_of).collect::<Vec<_>>().join(" / ");
         writeln!(out, "# {:indent$}{headings}{names}", "")?;
         let widths: Vec<_> = shares.iter().map(|it| ".".repeat(it.width)).collect();
         let widths = widths.join(self.separator.unwrap_or(".."));
-        let widest = keys.iter().zip(0..).map(|(it, depth)| depth * INDENT + it.width).max();
+        let width_of = |keys: &Vec<&Shown>| -> usize {
+            // A `+` stands between them.
+            keys.iter().map(|it| it.width + 1).sum::<usize>().saturating_sub(1)
+        };
+        let widest = keys.iter().zip(0..).map(|(it, depth)| depth * INDENT + width_of(it)).max();
         let width = names.chars().count().max(widest.unwrap_or(0));
         writeln!(out, "# {}{widths}{between}{}\n#", ".".repeat(indent), ".".repeat(width))
     }
@@ -181,7 +214,7 @@ impl<'a> Table<'a> {
     pub(super) fn hierarchy_row(
         &self,
         row: &Row,
-        column: Column,
+        columns: &[Column],
         indent: usize,
         n_levels: usize,
         text: &mut String,
@@ -201,8 +234,8 @@ impl<'a> Table<'a> {
         if self.separator.is_none() {
             text.extend(std::iter::repeat_n(' ', (n_levels - 1) * INDENT));
         }
-        text.push_str(between);
-        if let Some(shown) = self.columns.iter().find(|it| it.column == column) {
+        for shown in self.columns.iter().filter(|it| columns.contains(&it.column)) {
+            text.push_str(between);
             let mut cell = String::new();
             self.cell(row, shown, &mut cell);
             text.push_str(cell.trim_start());
@@ -256,15 +289,23 @@ impl<'a> Table<'a> {
                 let symbol = row.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
                 match symbol {
                     Some(symbol) => {
-                        text.push_str(&escape(symbol.name.as_bytes()));
-                        if symbol.is_inlined {
-                            text.push_str(INLINED);
+                        let name = escape(symbol.name.as_bytes());
+                        let inlined = if symbol.is_inlined { INLINED } else { "" };
+                        let whole = format!("{name}{inlined}");
+                        if shown.has_set_width && width < whole.len() + 4 {
+                            cut(text, &whole, width.saturating_sub(4));
+                        } else {
+                            text.push_str(&whole);
                         }
                     }
                     // C's `%#.16llx`, which leaves the prefix away from zero.
                     None if row.addr.0 == 0 => push(text, format_args!("{:0>1$}", 0, ADDR_DIGITS)),
                     None => push(text, format_args!("{:#018x}", row.addr.0)),
                 }
+            }
+            Column::Tgid => {
+                push(text, format_args!("{:>7}:", row.pid));
+                cut(text, &self.comm(row.leader_comm), width.max(8) - 8);
             }
             Column::Pid | Column::Tid => {
                 push(text, format_args!("{:>7}:", row.tid));
@@ -282,6 +323,12 @@ impl<'a> Table<'a> {
                 let value = self.facts.value(shown.column, row.group);
                 facts::cell(key, value, row.n_samples, width, text);
             }
+            Column::Field(_) => {
+                let value = self.facts.value(shown.column, row.group);
+                let value = value.map_or("", |it| it.text.as_str());
+                return cut_right(text, &escape(value.as_bytes()), width);
+            }
+            Column::Place(PlaceKey::SymbolOffset) => self.symbol_offset(row, width, text),
             Column::Place(key) => {
                 let value = self.labels.value(shown.column, row.location, row.role);
                 let value = value.unwrap_or("unknown");
@@ -291,7 +338,9 @@ impl<'a> Table<'a> {
                         let none = if self.resolved.is_of_branches() { "-" } else { "-      -" };
                         push(text, format_args!("{none:<width$}"));
                     }
-                    PlaceKey::SymbolSize => push(text, format_args!("{value:>width$}")),
+                    PlaceKey::SymbolSize | PlaceKey::SymbolOffset => {
+                        push(text, format_args!("{value:>width$}"));
+                    }
                 }
             }
             Column::Bpf(_) | Column::Source(_) => {
@@ -304,6 +353,25 @@ impl<'a> Table<'a> {
         {
             let cell = text.split_off(start);
             text.extend(cell.chars().map(|it| if it == separator { '.' } else { it }));
+        }
+    }
+
+    /// The symbol and how far into it, or the address in the digits that there is room for.
+    fn symbol_offset(&self, row: &Row, width: usize, text: &mut String) {
+        let symbol = row.symbol.and_then(|it| self.resolved.symbols.get(it.0 as usize));
+        let location = self.resolved.locations.get(row.location.0 as usize);
+        push(text, format_args!("[{}] ", row.level.letter()));
+        match (symbol, location) {
+            (Some(symbol), Some(location)) => {
+                text.push_str(&escape(symbol.name.as_bytes()));
+                push(text, format_args!("+{:#x}", location.symbol_offset));
+            }
+            // C's `%#.*llx`, which leaves the prefix away from zero.
+            _ => {
+                let prefix = if row.addr.0 == 0 { "" } else { "0x" };
+                let digits = width.saturating_sub(4);
+                push(text, format_args!("{prefix}{:01$x}", row.addr.0, digits));
+            }
         }
     }
 
@@ -351,6 +419,18 @@ impl<'a> Table<'a> {
 
     fn comm(&self, CommId(id): CommId) -> Cow<'a, str> {
         escape(self.resolved.comms.get(id as usize).map_or(&[], Vec::as_slice))
+    }
+}
+
+impl Shown {
+    /// Has the column be `width` wide, or as wide as it wants to be for 0; shares never cut their heading.
+    fn set_width(&mut self, width: usize) {
+        if width == 0 {
+            return;
+        }
+        let least = if self.column.is_key() { 0 } else { self.heading.chars().count() };
+        self.width = width.max(least);
+        self.has_set_width = true;
     }
 }
 
@@ -414,6 +494,11 @@ fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
         Column::Symbol => "Symbol",
         Column::Pid => "    Pid:Command",
         Column::Tid => "    Tid:Command",
+        Column::Tgid => "   Tgid:Command",
+        Column::Field(field) => {
+            let name = plan.noted_fields.get(field as usize).map_or("", |it| it.name.as_str());
+            return escape(name.as_bytes()).into_owned().into();
+        }
         Column::Cpu => "CPU",
         Column::Privilege(PrivilegeKey::Kernel) => "sys",
         Column::Privilege(PrivilegeKey::User) => "usr",
@@ -423,6 +508,7 @@ fn heading(column: Column, plan: &Plan) -> Cow<'static, str> {
         Column::Place(PlaceKey::Addr) => "Address",
         Column::Place(PlaceKey::Instructions) => "IPC   [IPC Coverage]",
         Column::Place(PlaceKey::SymbolSize) => "Symbol size",
+        Column::Place(PlaceKey::SymbolOffset) => "Symbol Offset",
         Column::Source(SourceKey::Line) => "Source:Line",
         Column::Source(SourceKey::File) => "Source File",
         Column::Bpf(BpfKey::Prog) => "BPF Program",
@@ -446,8 +532,20 @@ pub(super) fn push(text: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Adds `name`, cut or padded to `width` bytes, as C's `%-*.*s` does; never half a character.
 pub(super) fn cut(text: &mut String, name: &str, width: usize) {
-    let len = (0..=width).rev().find(|&it| name.is_char_boundary(it)).unwrap_or(0);
-    let len = if name.len() <= width { name.len() } else { len };
-    text.push_str(&name[..len]);
-    text.extend(std::iter::repeat_n(' ', width - len));
+    let kept = start(name, width);
+    text.push_str(kept);
+    text.extend(std::iter::repeat_n(' ', width - kept.len()));
+}
+
+/// The same, padded in front.
+fn cut_right(text: &mut String, name: &str, width: usize) {
+    let kept = start(name, width);
+    text.extend(std::iter::repeat_n(' ', width - kept.len()));
+    text.push_str(kept);
+}
+
+/// What of `name` fits into `width` bytes.
+fn start(name: &str, width: usize) -> &str {
+    let len = (0..=width.min(name.len())).rev().find(|&it| name.is_char_boundary(it)).unwrap_or(0);
+    &name[..len]
 }

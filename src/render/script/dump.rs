@@ -21,6 +21,7 @@ use crate::perfdata::BuildIdEntry;
 use crate::perfdata::CpuMap;
 use crate::perfdata::Cursor;
 use crate::perfdata::IdIndex;
+use crate::perfdata::ReadFormat;
 use crate::perfdata::Record;
 use crate::perfdata::RecordHeader;
 use crate::perfdata::RecordKind;
@@ -34,6 +35,7 @@ use crate::perfdata::misc;
 use crate::perfdata::private;
 use crate::perfdata::private::Part;
 use crate::perfdata::read_up_to;
+use crate::profile::page_size;
 use crate::render::escape::escape;
 use crate::render::header;
 use crate::render::header::Form;
@@ -45,9 +47,9 @@ use crate::units::Pid;
 use crate::units::Tid;
 
 use super::Origin;
+use super::Records;
 use super::branches::KINDS;
 use super::line::Formatter;
-use super::memory::page_size;
 use super::number::alternate;
 use super::record::bpf_metadata;
 use super::record::describe;
@@ -56,6 +58,9 @@ use super::sample::weights;
 
 /// How many bytes a line of the raw record shows.
 const BYTES_A_LINE: usize = 16;
+
+/// What perf says of a record that it does nothing with.
+const UNHANDLED: &str = ": unhandled!\n";
 
 /// What a record says, in text; lines after the first stand on their own.
 type Text = String;
@@ -202,6 +207,12 @@ impl Formatter<'_> {
         };
         match &record {
             Record::User(record) => self.dump_user(record, at, text),
+            Record::Read { pid, tid, values } => {
+                let body = recording.trim(header.kind, body);
+                let event = &recording.events[recording.event_of_record(body) as usize];
+                let name = escape(event.name.as_bytes());
+                read(&format!("{pid} {tid} {name}"), event.attr.read_format, values, text);
+            }
             Record::Namespaces { pid, tid, links } => {
                 text.push_str(&namespaces(*pid, *tid, links));
                 text.push('\n');
@@ -212,6 +223,12 @@ impl Formatter<'_> {
                 );
                 text.push('\n');
             }
+        }
+        if self.options.records == Records::OfReport && is_for_script_alone(header.kind) {
+            if header.kind.is_kernel() && text.ends_with('\n') {
+                text.pop();
+            }
+            text.push_str(UNHANDLED);
         }
     }
 
@@ -287,7 +304,7 @@ impl Formatter<'_> {
                 bpf_metadata(metadata, &mut bytes);
                 let all = String::from_utf8_lossy(&bytes);
                 text.push_str(all.strip_prefix("PERF_RECORD_BPF_METADATA").unwrap_or(&all));
-                text.push_str(": unhandled!\n");
+                text.push_str(UNHANDLED);
             }
             UserRecord::Auxtrace(it) => line(
                 text,
@@ -306,10 +323,17 @@ impl Formatter<'_> {
                 let id = build_id.map_or_else(String::new, |it| it.to_string());
                 line(text, format_args!(": {id} {}", escape(filename)));
             }
-            UserRecord::FinishedInit => text.push_str(": unhandled!\n"),
+            UserRecord::FinishedInit => text.push_str(UNHANDLED),
             _ => text.push('\n'),
         }
     }
+}
+
+/// Whether `script` does something with records of `kind`, and a report does not.
+fn is_for_script_alone(kind: RecordKind) -> bool {
+    let kinds =
+        [RecordKind::THREAD_MAP, RecordKind::CPU_MAP, RecordKind::THROTTLE, RecordKind::UNTHROTTLE];
+    kinds.contains(&kind)
 }
 
 /// perf's name of a kind.
@@ -378,10 +402,6 @@ pub(super) fn kernel(header: RecordHeader, record: &Record<'_>, id: &SampleId) -
             format!(" addr {addr} old len {} new len {}", old.len(), new.len())
         }
         Record::AuxOutputHwId { hw_id } => format!(" hw_id: {}", alternate(*hw_id)),
-        Record::Read { pid, tid, values } => {
-            let values: Vec<String> = values.iter().map(|it| it.to_string()).collect();
-            format!(": {pid} {tid} {}", values.join(" "))
-        }
         Record::CallchainDeferred { cookie, ips } => {
             let mut text = format!("(cookie: {cookie:#x}) nr: {}", ips.len());
             ips.iter().for_each(|ip| add(&mut text, format_args!("\n..... {ip:016x}")));
@@ -416,6 +436,21 @@ pub(super) fn namespaces(pid: Pid, tid: Tid, links: &U64s<'_>) -> Text {
     text
 }
 
+/// What a counter of one thread, `of`, had counted.
+fn read(of: &str, format: ReadFormat, values: &U64s<'_>, text: &mut Text) {
+    let mut values = values.iter();
+    line(text, format_args!(": {of} {}", values.next().unwrap_or(0)));
+    let further = [
+        (ReadFormat::TOTAL_TIME_ENABLED, "time enabled"),
+        (ReadFormat::TOTAL_TIME_RUNNING, "time running"),
+        (ReadFormat::ID, "id          "),
+        (ReadFormat::LOST, "lost        "),
+    ];
+    for (_, what) in further.iter().filter(|(flag, _)| format.contains(*flag)) {
+        line(text, format_args!("... {what} : {}", values.next().unwrap_or(0)));
+    }
+}
+
 fn time_conv(conversion: &TimeConv, text: &mut Text) {
     let TimeConv { shift, mult, zero, short } = conversion;
     line(text, format_args!("\n... Time Shift      {shift}"));
@@ -427,7 +462,7 @@ fn time_conv(conversion: &TimeConv, text: &mut Text) {
         line(text, format_args!("... Cap Time Zero   {}", u8::from(short.has_zero)));
         line(text, format_args!("... Cap Time Short  {}", u8::from(short.is_short)));
     }
-    text.push_str(": unhandled!\n");
+    text.push_str(UNHANDLED);
 }
 
 /// What one of our own records says, as it stands in the file.

@@ -141,7 +141,7 @@ impl<'a> Formatter<'a> {
             }
         }
         match (header.kind, self.options.records) {
-            (RecordKind::SAMPLE, Records::Others) => {}
+            (RecordKind::SAMPLE, Records::Others) | (_, Records::OfReport) => {}
             (RecordKind::SAMPLE, _) => self.sample(header, body, at, out),
             (_, Records::Samples) => {}
             _ => self.other_record(header, body, at, out),

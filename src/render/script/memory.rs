@@ -128,21 +128,6 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "N/A".to_owned() } else { text }
 }
 
-/// The size of a page: `4K`, `2M`, `N/A`.
-///
-/// Source: `get_page_size_name()` in `tools/perf/util/event.c`.
-pub(super) fn page_size(bytes: u64) -> String {
-    if bytes == 0 {
-        return "N/A".to_owned();
-    }
-    let (mut n, mut unit) = (bytes, 0);
-    while n / 1024 > 1 && unit < 3 {
-        n /= 1024;
-        unit += 1;
-    }
-    format!("{n}{}", ['B', 'K', 'M', 'G'][unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,11 +153,5 @@ mod tests {
         check(0x600_1e00_0000, "|OP No|LVL N/A|SNP N/A|TLB N/A hit miss|LCK Yes|BLK  Data Addr");
         let long = 0x7_ffe0;
         assert_eq!(data_source(long).len(), 99);
-    }
-
-    #[test]
-    fn pages_have_sizes() {
-        let sizes = [0, 512, 4096, 12_345, 2 << 20, 1 << 30, 16 << 30].map(page_size);
-        assert_eq!(sizes, ["N/A", "512B", "4K", "12K", "2M", "1024M", "16G"]);
     }
 }

@@ -66,7 +66,10 @@ pub use selection::Kind;
 pub use selection::Selection;
 pub use selection::Shown;
 pub use selection::UnknownField;
+pub use trace::AskedField;
+pub use trace::TraceFormats;
 pub use trace::TraceNotes;
+pub use trace::has_tracepoints_alone;
 
 use line::Formatter;
 use place::CodeNames;
@@ -134,6 +137,8 @@ pub enum Records {
     Samples,
     /// All but samples.
     Others,
+    /// None: what a report does not look at is dumped as such, and samples have no line.
+    OfReport,
 }
 
 /// How wide the columns at the beginning of a line are.

@@ -10,6 +10,7 @@ use crate::perfdata::Sample;
 use crate::perfdata::SampleType;
 use crate::perfdata::U64s;
 use crate::perfdata::misc;
+use crate::profile::page_size;
 use crate::render::escape::escape;
 use crate::replay::Event;
 use crate::replay::Frame;
@@ -399,6 +400,6 @@ fn pages(sample: &Sample<'_>, fields: Fields, out: &mut Vec<u8>) {
         (Fields::CODE_PAGE_SIZE, sample.code_page_size),
     ];
     for (_, size) in sizes.into_iter().filter(|(field, _)| fields.contains(*field)) {
-        let _written = write!(out, " {}", memory::page_size(size.unwrap_or_default()));
+        let _written = write!(out, " {}", page_size(size.unwrap_or_default()));
     }
 }

@@ -131,7 +131,7 @@ impl Program {
 }
 
 impl FieldPiece {
-    fn new(field: &Field) -> Self {
+    pub(super) fn new(field: &Field) -> Self {
         let mut label = Vec::new();
         label.push(b' ');
         push_escaped(field.name.as_bytes(), &mut label);

@@ -6,6 +6,7 @@
 
 mod compile;
 mod data;
+mod fields;
 mod number;
 mod pointer;
 mod print;
@@ -23,12 +24,18 @@ use crate::perfdata::trace_format::name_and_id;
 use crate::perfdata::tracing_data::TracingData;
 use crate::perfdata::tracing_data::printk_formats;
 use crate::replay::FunctionAt;
+use crate::replay::NotedValue;
 use crate::replay::Notes;
 use crate::replay::Recording;
 use crate::units::FileOffset;
 
+use compile::FieldPiece;
 use compile::Program;
 use data::Raw;
+
+pub use fields::AskedField;
+pub use fields::TraceFormats;
+pub use fields::has_tracepoints_alone;
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
@@ -48,24 +55,80 @@ pub(super) struct Traces {
 pub struct TraceNotes {
     traces: Traces,
     is_tracepoint: Vec<bool>,
+    /// The fields that are asked for by themselves.
+    fields: Vec<AskedField>,
+    /// By event, its fields, where these are printed rather than the text.
+    raw: Option<Vec<Vec<FieldPiece>>>,
 }
 
 impl TraceNotes {
-    /// Those of `recording`.
-    pub fn new(recording: &Recording) -> Self {
+    /// Those of `recording`, and of `fields` by themselves.
+    pub fn new(recording: &Recording, fields: Vec<AskedField>) -> Self {
         let is_tracepoint = recording.events.iter().map(|it| it.attr.kind == TRACEPOINT).collect();
-        Self { traces: Traces::new(recording), is_tracepoint }
+        Self { traces: Traces::new(recording), is_tracepoint, fields, raw: None }
+    }
+
+    /// The same, printed field by field.
+    #[must_use]
+    pub fn field_by_field(self, recording: &Recording) -> Self {
+        let pieces = |it: Option<EventFormat>| {
+            it.map_or_else(Vec::new, |it| it.own_fields().iter().map(FieldPiece::new).collect())
+        };
+        Self { raw: Some(formats(recording).into_iter().map(pieces).collect()), ..self }
     }
 }
 
 impl Notes for TraceNotes {
     fn print(&self, event: u32, raw: &[u8], function: &FunctionAt<'_, '_>, out: &mut Vec<u8>) {
-        self.traces.print(event as usize, raw, function, out);
+        match &self.raw {
+            Some(fields) => {
+                for field in fields.get(event as usize).into_iter().flatten() {
+                    out.extend_from_slice(&field.label);
+                    self.traces.print_field(event as usize, field, raw, function, out);
+                }
+            }
+            None => self.traces.print(event as usize, raw, function, out),
+        }
     }
 
     fn has(&self, event: u32) -> bool {
         self.is_tracepoint.get(event as usize) == Some(&true)
     }
+
+    fn fields(&self, event: u32, raw: &[u8], function: &FunctionAt<'_, '_>) -> Vec<NotedValue> {
+        let mut told = Vec::new();
+        self.traces.print(event as usize, raw, function, &mut told);
+        let print = |field: &FieldPiece, out: &mut Vec<u8>| {
+            self.traces.print_field(event as usize, field, raw, function, out);
+        };
+        let value = |it: &AskedField| it.value(Raw::new(raw, self.traces.endian), &told, print);
+        let of_event =
+            |it: &AskedField| if it.event == event { value(it) } else { NotedValue::default() };
+        self.fields.iter().map(of_event).collect()
+    }
+}
+
+/// The formats of the tracepoints of `recording`, by event.
+fn formats(recording: &Recording) -> Vec<Option<EventFormat>> {
+    let none = || vec![None; recording.events.len()];
+    let Some(Feature::TracingData(bytes)) = recording.feature(FeatureId::TRACING_DATA) else {
+        return none();
+    };
+    // A damaged section is told of with the header's others.
+    let Ok(data) = TracingData::decode(bytes, FileOffset(0)) else { return none() };
+    let texts: FxHashMap<u64, Cow<'_, str>> = data
+        .formats
+        .iter()
+        .filter_map(|it| {
+            let text = String::from_utf8_lossy(it.text);
+            Some((name_and_id(&text)?.1, text))
+        })
+        .collect();
+    let format = |event: &crate::replay::Event| {
+        let text = texts.get(&event.attr.config).filter(|_| event.attr.kind == TRACEPOINT)?;
+        EventFormat::parse(text, data.long_len)
+    };
+    recording.events.iter().map(format).collect()
 }
 
 /// What raw data is printed with besides itself.
@@ -81,7 +144,6 @@ impl Traces {
         let endian = recording.header.endian();
         let mut this = Self { endian, programs: Vec::new(), strings: FxHashMap::default() };
         this.programs.resize_with(recording.events.len(), || None);
-        let is_tracepoint = |kind| kind == TRACEPOINT;
         let Some(Feature::TracingData(bytes)) = recording.feature(FeatureId::TRACING_DATA) else {
             return this;
         };
@@ -89,25 +151,8 @@ impl Traces {
         let Ok(data) = TracingData::decode(bytes, FileOffset(0)) else { return this };
         this.endian = data.endian;
         this.strings = printk_formats(data.printk).map(|(at, it)| (at, it.to_vec())).collect();
-        let texts: FxHashMap<u64, Cow<'_, str>> = data
-            .formats
-            .iter()
-            .filter_map(|it| {
-                let text = String::from_utf8_lossy(it.text);
-                Some((name_and_id(&text)?.1, text))
-            })
-            .collect();
-        let mut compiled: FxHashMap<u64, Option<Program>> = FxHashMap::default();
-        for (event, program) in recording.events.iter().zip(&mut this.programs) {
-            if !is_tracepoint(event.attr.kind) {
-                continue;
-            }
-            let id = event.attr.config;
-            let of_id = compiled.entry(id).or_insert_with(|| {
-                let format = EventFormat::parse(texts.get(&id)?, data.long_len)?;
-                Some(Program::new(&format, data.long_len))
-            });
-            program.clone_from(of_id);
+        for (format, program) in formats(recording).iter().zip(&mut this.programs) {
+            *program = format.as_ref().map(|it| Program::new(it, data.long_len));
         }
         this
     }
@@ -120,6 +165,22 @@ impl Traces {
         let Some(Some(program)) = self.programs.get(event) else { return };
         let context = Context { strings: &self.strings, function };
         program.print(Raw::new(raw, self.endian), &context, out);
+    }
+
+    /// Appends what that event noted in `field` by itself.
+    fn print_field<'n, F>(
+        &self,
+        event: usize,
+        field: &FieldPiece,
+        raw: &[u8],
+        function: F,
+        out: &mut Vec<u8>,
+    ) where
+        F: Fn(u64) -> Option<(Cow<'n, str>, u64)>,
+    {
+        let Some(Some(program)) = self.programs.get(event) else { return };
+        let context = Context { strings: &self.strings, function };
+        program.print_field(field, Raw::new(raw, self.endian), &context, out);
     }
 }
 

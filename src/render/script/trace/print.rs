@@ -34,14 +34,51 @@ impl Program {
             Self::Fields(fields) => {
                 out.extend_from_slice(b"[FAILED TO PARSE]");
                 for field in fields {
-                    field.print(raw, out);
+                    out.extend_from_slice(&field.label);
+                    field.value(raw, out);
                 }
             }
         }
     }
+
+    /// Appends what `raw` says in `field`, in the way of the text if it is in there, else as it is.
+    ///
+    /// Source: `print_field()` of libtraceevent's `src/event-parse.c`.
+    pub(super) fn print_field<'n, F>(
+        &self,
+        field: &FieldPiece,
+        raw: Raw<'_>,
+        context: &Context<'_, F>,
+        out: &mut Vec<u8>,
+    ) where
+        F: Fn(u64) -> Option<(Cow<'n, str>, u64)>,
+    {
+        let pieces = match self {
+            Self::Pieces(pieces) if !field.flags.contains(FieldFlags::ARRAY) => pieces.as_slice(),
+            Self::Pieces(_) | Self::Fields(_) => &[],
+        };
+        let Some(idx) = pieces.iter().position(|it| it.is_field(&field.place)) else {
+            return field.value(raw, out);
+        };
+        let before = idx.checked_sub(1).and_then(|it| pieces.get(it));
+        if matches!(before, Some(Piece::Text(text)) if text.ends_with(b"0x")) {
+            out.extend_from_slice(b"0x");
+        }
+        pieces[idx].print(raw, context, out);
+    }
 }
 
 impl Piece {
+    /// Whether it prints the number at `place`.
+    fn is_field(&self, place: &Place) -> bool {
+        match self {
+            Self::Number { value, .. } | Self::Pointer(value) | Self::Function { value, .. } => {
+                value.is_field(place)
+            }
+            Self::Text(_) | Self::Special(..) | Self::Bytes { .. } | Self::Str { .. } => false,
+        }
+    }
+
     fn print<'n, F>(&self, raw: Raw<'_>, context: &Context<'_, F>, out: &mut Vec<u8>)
     where
         F: Fn(u64) -> Option<(Cow<'n, str>, u64)>,
@@ -258,9 +295,9 @@ fn cpumask(bytes: &[u8], endian: Endian, out: &mut Vec<u8>) {
 }
 
 impl FieldPiece {
-    fn print(&self, raw: Raw<'_>, out: &mut Vec<u8>) {
-        let Self { label, place, flags } = self;
-        out.extend_from_slice(label);
+    /// Appends what `raw` says in it.
+    fn value(&self, raw: Raw<'_>, out: &mut Vec<u8>) {
+        let Self { label: _, place, flags } = self;
         if flags.contains(FieldFlags::ARRAY) {
             let bytes = raw.content(place);
             let text = until_zero(bytes);

@@ -59,6 +59,13 @@ impl Value {
         }
     }
 
+    /// Whether it is the number at `place`, cast or not.
+    pub(super) fn is_field(&self, place: &Place) -> bool {
+        let [Op::Load { offset, len }, casts @ ..] = &*self.0 else { return false };
+        (*offset, *len) == (place.offset, place.len)
+            && casts.iter().all(|it| matches!(it, Op::Mask(_)))
+    }
+
     fn run(&self, raw: Raw<'_>) -> u64 {
         let mut stack = [0_u64; STACK_LEN];
         // How much is on the stack. It never leaves the array: `new` has counted.
