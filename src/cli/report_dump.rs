@@ -43,6 +43,7 @@ pub(super) fn write(
         layout: Layout::Usual,
         paths: Paths::Names,
         inlined: Inlined::Hidden,
+        shown: Vec::new(),
         only: Only::default(),
         dump: file.origins(source.recording),
     };

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use crate::perfdata::FileHeader;
 use crate::perfdata::RecordKind;
+use crate::perfdata::SampleType;
 use crate::perfdata::feature::Feature;
 use crate::perfdata::feature::FeatureId;
 use crate::profile::Paths;
@@ -144,7 +145,7 @@ pub(super) struct Args {
     #[arg(short = 'S', long, value_name = "LIST", value_delimiter = ',')]
     symbols: Vec<String>,
     /// How many bytes behind an address of `-S` count as it.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "symbols")]
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
     addr_range: u64,
     /// Only samples from one of this event on, up to one of `--switch-off`.
     #[arg(long, value_name = "EVENT")]
@@ -212,14 +213,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
     let is_dump = args.dump_raw_trace || args.dump_unsorted_raw_trace;
-    let wanted = if is_dump { Wanted::All } else { Wanted::Kinds(kinds) };
+    let wanted = if is_dump { Wanted::All } else { Wanted::Kinds(kinds.clone()) };
     let dumps = DumpsOnDisk::new(&args.symbols_from);
     let mut index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
     if args.show_round_events || args.dump_unsorted_raw_trace {
         index.entries.sort_by_key(|it| it.position);
     }
-    let options = options(args, &file, &recording, &index)?;
+    let options = options(args, kinds, &file, &recording, &index)?;
     let machine = ThisMachine::new(&file, &index, &args.symbols_from)
         .with_kernel(args.naming.kernel(&index)?);
     let names = Names::new(&index, &machine).demangled(args.naming.demangling());
@@ -291,6 +292,7 @@ fn per_event(
 
 fn options(
     args: &Args,
+    kinds: Vec<RecordKind>,
     file: &Input,
     recording: &Recording,
     index: &Index,
@@ -301,8 +303,8 @@ fn options(
         Failure::because("cannot print these fields", &error)
             .hint(format!("fields are {}", known.join(", ")))
     })?;
-    let kinds = script::kinds(recording, index);
-    let events = recording.events.iter().zip(kinds);
+    let of_events = script::kinds(recording, index);
+    let events = recording.events.iter().zip(of_events);
     let shown = events.map(|(it, kind)| Shown { name: &it.name, attr: &it.attr, kind });
     let events: Vec<_> = shown.collect();
     let chains = if args.hide_call_graph { Chains::Hidden } else { Chains::Shown };
@@ -317,8 +319,15 @@ fn options(
             None => failure,
         }
     })?;
+    let has_cpus =
+        || recording.events.iter().any(|it| it.attr.sample_type.contains(SampleType::CPU));
     let cpus = match &args.cpu {
         None => Vec::new(),
+        Some(_) if !has_cpus() => {
+            return Err(Failure::new("cannot choose by CPU")
+                .cause("the recording does not say which CPU a sample was on")
+                .hint("record with `-a`, or with `--sample-cpu`"));
+        }
         Some(list) => crate::host::cpus::parse_list(list)
             .map_err(|error| Failure::because(format!("cannot use the CPUs `{list}`"), &error))?,
     };
@@ -357,6 +366,7 @@ fn options(
         max_blocks: args.max_blocks,
         paths: if args.inlining.has_paths() { Paths::Full } else { Paths::Names },
         inlined: args.inlining.inlined(),
+        shown: kinds,
         only: Only {
             comms: args.comms.iter().map(|it| it.clone().into_bytes()).collect(),
             pids: args.pid.iter().copied().map(crate::units::Pid).collect(),

@@ -61,12 +61,12 @@ pub(super) fn parse(
     }
     let parts: Vec<&str> = text.split_ascii_whitespace().collect();
     let mut ranges = Vec::new();
-    for part in &parts {
+    for (idx, part) in (1..).zip(&parts) {
         let (start, end) = part.split_once(',').unwrap_or((part, ""));
         let moment = |it: &str| if it.is_empty() { Some(0) } else { nanoseconds(it) };
         let (start, end) = moment(start).zip(moment(end)).ok_or_else(no)?;
         let is_open = end == 0 || 1 < parts.len() && start == 0;
-        if !is_open && end < start || 1 < parts.len() && end == 0 {
+        if !is_open && end < start || idx < parts.len() && end == 0 {
             return Err(NoTime::Order { text: text.to_owned() });
         }
         let from = bounds.filter(|_| is_relative).map_or(0, |(first, _)| first.0);
@@ -134,6 +134,7 @@ mod tests {
         check("1.5,", &[(1_500_000_000, 0)]);
         check("1", &[(SECOND, 0)]);
         check(",2.000000001", &[(0, 2 * SECOND + 1)]);
+        check("1,2 3,", &[(SECOND, 2 * SECOND), (3 * SECOND, 0)]);
         check("1,2 3,4", &[(SECOND, 2 * SECOND), (3 * SECOND, 4 * SECOND)]);
         let ranges = parse("1,2", BOUNDS, true).unwrap();
         assert_eq!((ranges[0].start.0, ranges[0].end.0), (SECOND + 1_000, 2 * SECOND + 1_000));

@@ -21,10 +21,9 @@ impl TimeRange {
         match ranges {
             _ if time == Nanos(0) => true,
             [] => true,
-            [range] => is_after(range) && (range.end == Nanos(0) || time <= range.end),
             [ranges @ .., last] => {
                 ranges.iter().any(|it| is_after(it) && time < it.end)
-                    || is_after(last) && time <= last.end
+                    || is_after(last) && (last.end == Nanos(0) || time <= last.end)
             }
         }
     }
@@ -47,6 +46,7 @@ mod tests {
         check(&[], [true; 6]);
         check(&[(10, 0)], [true, false, true, true, true, true]);
         check(&[(0, 10)], [true, true, true, false, false, false]);
+        check(&[(5, 10), (20, 0)], [true, true, false, false, true, true]);
         check(&[(5, 10), (15, 20)], [true, true, false, true, true, false]);
     }
 }

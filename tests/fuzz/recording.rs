@@ -5,6 +5,7 @@ use std::io::sink;
 
 use bpfperf::perfdata::FileHeader;
 use bpfperf::perfdata::ReadAt;
+use bpfperf::perfdata::RecordKind;
 use bpfperf::profile;
 use bpfperf::profile::Callchains;
 use bpfperf::profile::Column;
@@ -157,6 +158,7 @@ pub(crate) fn read(
         max_blocks: 0,
         paths: Paths::Names,
         inlined: Inlined::Shown,
+        shown: vec![RecordKind::SAMPLE, RecordKind::COMM],
         only: Only::default(),
     };
     script(&source, &options, &mut sink())?;

@@ -87,3 +87,24 @@ fn a_dump_of_a_pipe_knows_of_events_once_they_are_described() {
     let want = ["-1 -1 0", "-1 -1 0x20", "0 0xa8", "0 0xd0"];
     assert_eq!(starts.take(4).collect::<Vec<_>>(), want);
 }
+
+#[test]
+fn a_dump_shows_what_was_asked_for_behind_each_record() {
+    let file = Build::demo(Endian::NATIVE).file();
+    let said = |options: &[&str], what: &str| {
+        let stdout = script(&file, &[&["-D", "-F", "comm"], options].concat());
+        stdout.lines().filter(|it| it.contains(what)).count()
+    };
+    assert_eq!(said(&[], "demo PERF_RECORD_COMM"), 0);
+    assert_eq!(said(&["--show-task-events"], "demo PERF_RECORD_COMM"), 1);
+    assert_eq!(said(&["--time", "1.003,"], "PERF_RECORD_SAMPLE"), 5);
+    assert_eq!(said(&["--time", "1.003,"], "... thread: demo:100"), 2);
+}
+
+#[test]
+fn cpus_are_chosen_where_they_are_recorded() {
+    let ran = run_with(["script", "-i", "-", "-C", "0"], &Build::demo(Endian::NATIVE).file());
+    let want = "error: cannot choose by CPU\n  because: the recording does not say which CPU a \
+                sample was on\nhint: record with `-a`, or with `--sample-cpu`\n";
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.status), ("", want, Some(1)));
+}

@@ -184,7 +184,11 @@ impl Formatter<'_> {
             ),
         );
         fields(&sample, &event.attr, self.machine, text);
-        let moment = Moment { time: sample.time.unwrap_or_default(), position: at.0 };
+        let time = sample.time.unwrap_or_default();
+        if !self.options.only.has_time(time) || !self.options.only.has_cpu(event.sample.cpu(body)) {
+            return;
+        }
+        let moment = Moment { time, position: at.0 };
         let task = self.task(pid, tid, moment);
         let comm = self.comm(&task, tid);
         line(text, format_args!(" ... thread: {comm}:{tid}"));

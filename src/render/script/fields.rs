@@ -201,7 +201,7 @@ impl Fields {
             (Self::TID | Self::PID, SampleType::TID),
             (Self::TIME, SampleType::TIME),
             (Self::CPU, SampleType::CPU),
-            (Self::IP | Self::SRCLINE, SampleType::IP),
+            (Self::IP | Self::SRCLINE | Self::SRCCODE, SampleType::IP),
             (Self::SYM | Self::SYMOFF | Self::DSO, address),
             (Self::ADDR, SampleType::ADDR),
             (Self::DATA_SRC, SampleType::DATA_SRC),

@@ -136,7 +136,7 @@ impl<'a> Formatter<'a> {
         if let Some(origin) = self.options.dump[..n_before].last() {
             let whole = bytes.get(..usize::from(header.size)).unwrap_or_default();
             self.dump(origin, header, whole, at, out);
-            if header.kind != RecordKind::SAMPLE {
+            if !self.options.shown.contains(&header.kind) {
                 return;
             }
         }

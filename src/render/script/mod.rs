@@ -101,6 +101,8 @@ pub struct Options {
     pub paths: Paths,
     /// Whether functions that were inlined are frames of their own.
     pub inlined: Inlined,
+    /// The kinds of records that are printed where `dump` shows all of them.
+    pub shown: Vec<RecordKind>,
     /// Which samples; an empty list means all.
     pub only: Only,
     /// The files that make up the recording, in the order of their positions, if every record is to
