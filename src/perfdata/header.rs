@@ -13,6 +13,8 @@ use super::U64s;
 pub const PIPE_HEADER_LEN: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERFILE2");
+/// What recordings began with, in the first version of the format: `__perf_magic1` in `tools/perf/util/header.c`.
+const VERSION_1: [u8; 8] = *b"PERFFILE";
 
 /// A part of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,12 +118,17 @@ impl FileHeader {
             return Err(Error::Empty);
         }
         // Of a shorter input there is still to tell whether it could have become a recording.
-        if ![*b"PERFILE2", *b"2ELIFREP"].iter().any(|it| it.iter().zip(bytes).all(|(a, b)| a == b))
-        {
+        let magics = [*b"PERFILE2", *b"2ELIFREP", VERSION_1];
+        if !magics.iter().any(|it| it.iter().zip(bytes).all(|(a, b)| a == b)) {
             return Err(Error::BadMagic);
         }
         let mut probe = Cursor::new(bytes, FileOffset(0), Endian::Little);
-        let endian = if probe.u64("magic")? == MAGIC { Endian::Little } else { Endian::Big };
+        let is_little = match probe.u64("magic")? {
+            // The first version wrote the same bytes in both orders; the size tells.
+            magic if magic.to_le_bytes() == VERSION_1 => probe.u64("header size")? <= 1 << 32,
+            magic => magic == MAGIC,
+        };
+        let endian = if is_little { Endian::Little } else { Endian::Big };
         let mut cursor = Cursor::new(bytes, FileOffset(0), endian);
         cursor.u64("magic")?;
         let at = cursor.at();

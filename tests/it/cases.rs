@@ -202,6 +202,17 @@ fn the_byte_order_is_told_by_the_magic() {
 }
 
 #[test]
+fn recordings_of_the_first_version_are_read_in_both_byte_orders() {
+    for endian in [Endian::Little, Endian::Big] {
+        let mut build = Build::demo(endian);
+        build.attr_size = 64;
+        let mut file = build.file();
+        file[..8].copy_from_slice(b"PERFFILE");
+        assert_eq!(script(&file).stdout, DEMO.trim_start_matches('\n'), "{endian:?}");
+    }
+}
+
+#[test]
 fn a_killed_recorders_file_is_read_as_far_as_it_goes() {
     // B06
     let demo = Build::demo(Endian::NATIVE);
