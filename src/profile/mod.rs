@@ -377,7 +377,7 @@ impl Scope<'_> {
             rows[row].tree = Some(Box::new(tree));
         }
         let keys = order.iter().map(|&it| counted.rows[it as usize].0).collect();
-        let rows = order::apply(rows, &order);
+        order::apply(&mut rows, order);
         (Histogram { event: *event, totals, members, rows }, keys, bases)
     }
 }

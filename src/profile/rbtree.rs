@@ -9,15 +9,18 @@ use std::cmp::Ordering;
 use super::order::Lead;
 
 /// No node.
-const NIL: u32 = u32::MAX;
+const NIL: u32 = u32::MAX >> 1;
 
 #[derive(Clone, Copy)]
 struct Node<L> {
     lead: L,
+    /// The number of its parent, which is [`NIL`] for the root, below [`RED`].
     parent: u32,
     children: [u32; 2],
-    is_red: bool,
 }
+
+/// Set in [`Node::parent`] of a red node.
+const RED: u32 = 1 << 31;
 
 /// The numbers of `leads`, inserted one after the other, in the order in which the tree has them.
 ///
@@ -38,7 +41,7 @@ pub(super) fn sorted<L: Lead>(
             side = usize::from(order != Ordering::Less);
             at = old.children[side];
         }
-        tree.nodes.push(Node { lead: *lead, parent, children: [NIL, NIL], is_red: true });
+        tree.nodes.push(Node { lead: *lead, parent: parent | RED, children: [NIL, NIL] });
         match parent {
             NIL => tree.root = new,
             _ => tree.nodes[parent as usize].children[side] = new,
@@ -58,7 +61,7 @@ impl<L: Lead> Tree<L> {
         loop {
             let mut parent = self.parent(node);
             if parent == NIL {
-                self.nodes[node as usize].is_red = false;
+                self.blacken(node);
                 return;
             }
             if !self.is_red(parent) {
@@ -68,9 +71,9 @@ impl<L: Lead> Tree<L> {
             let side = self.side(parent);
             let uncle = self.nodes[grandparent as usize].children[1 - side];
             if self.is_red(uncle) {
-                self.nodes[uncle as usize].is_red = false;
-                self.nodes[parent as usize].is_red = false;
-                self.nodes[grandparent as usize].is_red = true;
+                self.blacken(uncle);
+                self.blacken(parent);
+                self.redden(grandparent);
                 node = grandparent;
                 continue;
             }
@@ -79,8 +82,8 @@ impl<L: Lead> Tree<L> {
                 parent = node;
             }
             self.rotate(grandparent, 1 - side);
-            self.nodes[parent as usize].is_red = false;
-            self.nodes[grandparent as usize].is_red = true;
+            self.blacken(parent);
+            self.redden(grandparent);
             return;
         }
     }
@@ -96,21 +99,34 @@ impl<L: Lead> Tree<L> {
             let at = self.side(node);
             self.nodes[parent as usize].children[at] = child;
         }
-        self.nodes[child as usize].parent = parent;
+        self.set_parent(child, parent);
         self.nodes[child as usize].children[side] = node;
-        self.nodes[node as usize].parent = child;
+        self.set_parent(node, child);
         self.nodes[node as usize].children[1 - side] = inner;
         if inner != NIL {
-            self.nodes[inner as usize].parent = node;
+            self.set_parent(inner, node);
         }
     }
 
     fn parent(&self, node: u32) -> u32 {
-        self.nodes[node as usize].parent
+        self.nodes[node as usize].parent & !RED
+    }
+
+    fn set_parent(&mut self, node: u32, parent: u32) {
+        let node = &mut self.nodes[node as usize];
+        node.parent = node.parent & RED | parent;
     }
 
     fn is_red(&self, node: u32) -> bool {
-        node != NIL && self.nodes[node as usize].is_red
+        node != NIL && self.nodes[node as usize].parent & RED != 0
+    }
+
+    fn redden(&mut self, node: u32) {
+        self.nodes[node as usize].parent |= RED;
+    }
+
+    fn blacken(&mut self, node: u32) {
+        self.nodes[node as usize].parent &= !RED;
     }
 
     /// Which child of its parent `node` is.

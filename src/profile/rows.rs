@@ -20,9 +20,6 @@ use crate::units::Tid;
 /// Groups that a worker takes at once, so that small recordings stay on one core.
 const MIN_CHUNK: usize = 2048;
 
-/// The parts of the rows that can be merged in parallel.
-const N_SHARDS: usize = 16;
-
 /// The rows, in no order yet, and for each group the base of its rows' keys.
 #[derive(Debug)]
 pub(super) struct Counted {
@@ -58,7 +55,8 @@ pub(super) struct Weight {
 /// Counts the rows that `groups` (indices, in order of first occurrence) fall on.
 pub(super) fn count(scope: &Scope<'_>, groups: &[u32], bases: &mut Bases) -> Counted {
     let bases = bases.of(scope, groups);
-    let chunk = chunk_len(groups.len());
+    // As many parts as cores, since each has the rows that it shares with others once more.
+    let chunk = groups.len().div_ceil(rayon::current_num_threads()).max(MIN_CHUNK);
     let parts: Vec<_> = groups
         .par_chunks(chunk)
         .zip(bases.par_chunks(chunk))
@@ -67,18 +65,15 @@ pub(super) fn count(scope: &Scope<'_>, groups: &[u32], bases: &mut Bases) -> Cou
             for (&group, &base) in groups.iter().zip(bases) {
                 part.add(scope, group, base);
             }
-            part.shards
+            part.rows
         })
         .collect();
-    let merge = |shard: usize| {
-        let mut all = Shard::default();
-        for part in &parts {
-            part[shard].rows.iter().for_each(|(key, weight)| all.merge(*key, weight));
-        }
-        all.rows
-    };
-    let rows = (0..N_SHARDS).into_par_iter().flat_map_iter(merge).collect();
-    Counted { rows, bases }
+    let mut parts = parts.into_iter();
+    let mut all = parts.next().unwrap_or_default();
+    for part in parts {
+        part.list.iter().for_each(|(key, weight)| all.add(*key, weight));
+    }
+    Counted { rows: all.list, bases }
 }
 
 /// How many groups make a chunk: a few for each core.
@@ -125,26 +120,54 @@ impl RowKey {
     pub(super) fn site(self) -> u32 {
         self.site
     }
-
-    fn shard(self) -> usize {
-        ((self.base.wrapping_mul(0x9e37_79b1) ^ self.site.wrapping_mul(0x85eb_ca6b)) >> 28) as usize
-            % N_SHARDS
-    }
 }
 
+/// Rows, found by what they are told apart by.
+///
+/// Most sites are of one base, so that their rows are found by the site.
 #[derive(Default)]
-struct Shard {
-    ids: FxHashMap<RowKey, usize>,
-    rows: Vec<(RowKey, Weight)>,
+struct Rows {
+    list: Vec<(RowKey, Weight)>,
+    /// By site.
+    sites: Vec<Site>,
+    /// The rows that are not found by their sites.
+    others: FxHashMap<RowKey, u32>,
 }
 
-impl Shard {
-    fn merge(&mut self, key: RowKey, weight: &Weight) {
-        let Self { ids, rows } = self;
-        let id = *ids.entry(key).or_insert(rows.len());
-        match rows.get_mut(id) {
+/// What to know of a site.
+#[derive(Clone, Copy)]
+struct Site {
+    /// The first row there, or [`NO_ROW`].
+    row: u32,
+    /// The base of that row.
+    base: u32,
+    /// The number of the group that was there last, so that a recursion counts once.
+    seen: u32,
+}
+
+const NO_ROW: u32 = u32::MAX;
+
+impl Rows {
+    fn new(n_sites: usize) -> Self {
+        let site = Site { row: NO_ROW, base: 0, seen: 0 };
+        Self { sites: vec![site; n_sites], ..Self::default() }
+    }
+
+    fn add(&mut self, key: RowKey, weight: &Weight) {
+        let Self { list, sites, others } = self;
+        let next = u32::try_from(list.len()).expect("fewer than 2^32 rows");
+        let site = &mut sites[key.site as usize];
+        let row = if site.row == NO_ROW {
+            (site.row, site.base) = (next, key.base);
+            next
+        } else if site.base == key.base {
+            site.row
+        } else {
+            *others.entry(key).or_insert(next)
+        };
+        match list.get_mut(row as usize) {
             Some((_, all)) => all.add(weight),
-            None => rows.push((key, *weight)),
+            None => list.push((key, *weight)),
         }
     }
 }
@@ -189,16 +212,13 @@ impl Weight {
 
 /// What one worker has counted.
 struct Part {
-    shards: Vec<Shard>,
-    /// By site, the number of the group that was there last, so that a recursion counts once.
-    seen: Vec<u32>,
+    rows: Rows,
     n_groups: u32,
 }
 
 impl Part {
     fn new(n_sites: usize) -> Self {
-        let shards = (0..N_SHARDS).map(|_| Shard::default()).collect();
-        Self { shards, seen: vec![0; n_sites], n_groups: 0 }
+        Self { rows: Rows::new(n_sites), n_groups: 0 }
     }
 
     fn add(&mut self, scope: &Scope<'_>, group_idx: u32, base: u32) {
@@ -217,12 +237,12 @@ impl Part {
             max_depth: depth,
         };
         let site = sites.sampled(group.location);
-        self.row(RowKey::new(base, site), &sampled);
+        self.rows.add(RowKey::new(base, site), &sampled);
         if plan.accumulate == Accumulate::Nothing {
             return;
         }
         self.n_groups += 1;
-        self.seen[site as usize] = self.n_groups;
+        self.rows.sites[site as usize].seen = self.n_groups;
         // perf compares a caller with the rows of the sample as if the filter showed it, and so
         // counts recursions in what is not shown each time. Their rows are never seen, but have
         // their weight in the order of the others.
@@ -230,19 +250,15 @@ impl Part {
         for frame in 0..len {
             let Some(location) = chain.get(frame as usize) else { break };
             let site = sites.caller(location);
-            if counts_once && self.seen[site as usize] == self.n_groups {
+            let seen = &mut self.rows.sites[site as usize].seen;
+            if std::mem::replace(seen, self.n_groups) == self.n_groups && counts_once {
                 continue;
             }
-            self.seen[site as usize] = self.n_groups;
             let max_depth = depth.saturating_sub(frame);
             let caller =
                 Weight { period: 0, n_samples: 0, frame: Some(frame), max_depth, ..sampled };
-            self.row(RowKey::new(base, site), &caller);
+            self.rows.add(RowKey::new(base, site), &caller);
         }
-    }
-
-    fn row(&mut self, key: RowKey, weight: &Weight) {
-        self.shards[key.shard()].merge(key, weight);
     }
 }
 

@@ -10,30 +10,11 @@ use super::Frame;
 use super::Names;
 use super::Resolver;
 use super::TaskAt;
+use super::distinct::Frames;
 use super::resolved::Level;
 use super::spans::Moment;
 use super::timeline::Owner;
 use super::timeline::Timeline;
-
-/// Distinct frames, numbered in order of appearance.
-#[derive(Default)]
-pub(super) struct Frames {
-    list: Vec<Frame>,
-    ids: FxHashMap<Frame, u32>,
-}
-
-impl Frames {
-    pub(super) fn id(&mut self, frame: Frame) -> u32 {
-        *self.ids.entry(frame).or_insert_with(|| {
-            self.list.push(frame);
-            u32::try_from(self.list.len() - 1).expect("fewer than 2^32 distinct frames")
-        })
-    }
-
-    pub(super) fn list(&self) -> &[Frame] {
-        &self.list
-    }
-}
 
 /// The functions that one thread has met.
 ///

@@ -19,6 +19,7 @@ mod anomalies;
 mod codes;
 mod deferred;
 mod details;
+mod distinct;
 mod functions;
 mod index;
 mod jit;

@@ -5,7 +5,6 @@ use std::hash::BuildHasher;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
-use hashbrown::HashTable;
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 use rustc_hash::FxHashMap;
@@ -47,7 +46,10 @@ use super::Resolver;
 use super::TimeRange;
 use super::Unwinding;
 use super::details;
-use super::functions::Frames;
+use super::distinct::Frames;
+use super::distinct::Lists;
+use super::distinct::Numbers;
+use super::distinct::narrow;
 use super::functions::Functions;
 use super::functions::Recent;
 use super::resolved::CommId;
@@ -64,6 +66,7 @@ use super::resolved::StackId;
 use super::resolver::Link;
 use super::resolver::LinkKey;
 use super::resolver::TaskAt;
+use super::resolver::begins_with;
 use super::resolver::links;
 use super::resolver::unnamed_comm;
 use super::spans::Moment;
@@ -130,37 +133,6 @@ const NONE: u32 = u32::MAX;
 /// Set in the number of a command name that nothing told: the rest is the thread's id.
 const UNNAMED: u32 = 1 << 31;
 
-/// Distinct lists of numbers, numbered in order of appearance.
-#[derive(Default)]
-struct Lists<T> {
-    items: Vec<T>,
-    starts: Vec<usize>,
-    /// Each with its hash, so that the table grows without a look at the lists.
-    table: HashTable<(u64, u32)>,
-}
-
-impl<T: Copy + Eq + std::hash::Hash> Lists<T> {
-    fn get(&self, id: u32) -> &[T] {
-        let id = id as usize;
-        let end = self.starts.get(id + 1).copied().unwrap_or(self.items.len());
-        &self.items[self.starts[id]..end]
-    }
-
-    /// The number of `list`, and whether it is new.
-    fn intern(&mut self, list: &[T]) -> (u32, bool) {
-        let hash = FxBuildHasher.hash_one(list);
-        let is_same = |it: &(u64, u32)| it.0 == hash && self.get(it.1) == list;
-        if let Some(&(_, id)) = self.table.find(hash, is_same) {
-            return (id, false);
-        }
-        let id = narrow(self.starts.len());
-        self.starts.push(self.items.len());
-        self.items.extend_from_slice(list);
-        self.table.insert_unique(hash, (hash, id), |it| it.0);
-        (id, true)
-    }
-}
-
 /// One thread's part of the work, in numbers of its own.
 struct Worker<'a> {
     recording: &'a Recording,
@@ -176,12 +148,15 @@ struct Worker<'a> {
     /// Sampled addresses by state and privilege, so that most cost one look-up: the frame of each, and
     /// the combination without a stack that it was last met in.
     ips: FxHashMap<Ip, (u32, u32)>,
-    /// Raw chains, each behind the state in which it was met, and the stack each came to.
+    /// Raw chains that were met lately, each behind the state in which it was met, and the stack each
+    /// came to.
     raw_chains: Lists<u64>,
+    stack_of_chain: Vec<u32>,
     /// The frames of addresses of chains, as they were met lately.
     recent: Recent<LinkKey, ()>,
-    stack_of_chain: Vec<u32>,
     stacks: Lists<u32>,
+    /// What to know of each stack.
+    tops: Vec<Top>,
     groups: Groups,
     /// What is asked for of samples, each behind the frame that a branch came from.
     details: Lists<u8>,
@@ -190,6 +165,17 @@ struct Worker<'a> {
     n_bad_chains: u64,
     scratch: Scratch,
 }
+
+/// Of a stack, its first frame and the first combination with it; [`NONE`] where there is none.
+#[derive(Clone, Copy)]
+struct Top {
+    frame: u32,
+    group: u32,
+}
+
+/// Words of raw chains that are remembered, so few that the caches hold them: most chains are met again
+/// soon or never.
+const MAX_RAW_WORDS: usize = 1 << 18;
 
 /// The state of a process, the privilege, and an address.
 type Ip = ([u32; 4], u16, u64);
@@ -225,6 +211,7 @@ impl<'a> Worker<'a> {
             recent: Recent::new(15),
             stack_of_chain: Vec::new(),
             stacks: Lists::default(),
+            tops: Vec::new(),
             groups: Groups::default(),
             details: Lists::default(),
             n_branching: Vec::new(),
@@ -257,16 +244,6 @@ impl<'a> Worker<'a> {
             self.branches(raw, event, moment, &task);
             return;
         }
-        let ip = layout.ip(raw.body).unwrap_or_default().0;
-        let mode = layout.cpumode(raw.body, raw.header.cpumode());
-        let at: Ip = (task.process.version, mode, ip);
-        let (frame, group) = match &mut self.functions {
-            Some(functions) => {
-                let Self { frames, resolver, .. } = self;
-                (functions.frame(frames, resolver, &task, (mode, ip), moment), NONE)
-            }
-            None => self.ip(&task, at, moment),
-        };
         let chain = if self.keep.stack { layout.callchain(raw.body) } else { Ok(None) };
         let later = chain.as_ref().ok().and_then(|it| self.deferred.merged(raw.at.0, it.as_ref()?));
         let chain = match &later {
@@ -274,14 +251,32 @@ impl<'a> Worker<'a> {
             None => chain,
         };
         let state = if self.keep.stack { layout.user_state(raw.body) } else { Ok(None) };
+        let ip = layout.ip(raw.body).unwrap_or_default().0;
+        let mode = layout.cpumode(raw.body, raw.header.cpumode());
+        let mut sampled = None;
         let stack = match (chain, state) {
-            (Ok(Some(chain)), Ok(None)) => self.stack(&task, &chain, moment),
+            (Ok(Some(chain)), Ok(None)) => {
+                let stack = self.stack(&task, &chain, moment);
+                if begins_with(&chain, mode, ip) {
+                    sampled = Some(self.tops[stack as usize].frame).filter(|it| *it != NONE);
+                }
+                stack
+            }
             (Ok(Some(chain)), Ok(Some(state))) => self.unwound(&task, &chain, &state, moment),
             (Ok(None), Ok(_)) => NONE,
             (Err(_), _) | (_, Err(_)) => {
                 self.n_bad_chains += 1;
                 NONE
             }
+        };
+        let at: Ip = (task.process.version, mode, ip);
+        let (frame, group) = match (&mut self.functions, sampled) {
+            (Some(functions), _) => {
+                let Self { frames, resolver, .. } = self;
+                (functions.frame(frames, resolver, &task, (mode, ip), moment), NONE)
+            }
+            (None, Some(frame)) => (frame, NONE),
+            (None, None) => self.ip(&task, at, moment),
         };
         let details = if self.asked.details.is_empty() {
             NONE
@@ -301,7 +296,7 @@ impl<'a> Worker<'a> {
         match self.readings.of(&self.recording.events[event as usize], raw.at.0) {
             None if self.groups.add_at(group, &key, &weight) => {}
             None => {
-                let group = self.groups.add(key, &weight);
+                let group = self.count(key, &weight);
                 if stack == NONE && self.functions.is_none() {
                     self.ips.insert(at, (frame, group));
                 }
@@ -309,10 +304,25 @@ impl<'a> Worker<'a> {
             Some(readings) => {
                 for reading in readings {
                     (key.event, weight.period) = (reading.event, reading.period);
-                    self.groups.add(key, &weight);
+                    self.count(key, &weight);
                 }
             }
         }
+    }
+
+    /// Adds `weight` to what fell on `key`; the number of that. Most stacks are met in one combination,
+    /// which is found by the stack.
+    fn count(&mut self, key: Key, weight: &Weight) -> u32 {
+        let Self { groups, tops, .. } = self;
+        let Some(top) = tops.get_mut(key.stack as usize) else {
+            return groups.add(key, weight);
+        };
+        if top.group == NONE {
+            top.group = groups.push(key, weight);
+        } else if !groups.add_at(top.group, &key, weight) {
+            return groups.add(key, weight);
+        }
+        top.group
     }
 
     /// The combination that a sample falls on, but for its call chain and details.
@@ -439,6 +449,10 @@ impl<'a> Worker<'a> {
         let [a, b, c, d] = task.process.version.map(u64::from);
         scratch.raw.extend([a << 32 | b, c << 32 | d]);
         scratch.raw.extend(chain.iter());
+        if self.raw_chains.n_items() > MAX_RAW_WORDS {
+            self.raw_chains.clear();
+            self.stack_of_chain.clear();
+        }
         let (id, is_new) = self.raw_chains.intern(&scratch.raw);
         if is_new {
             scratch.ids.clear();
@@ -455,7 +469,7 @@ impl<'a> Worker<'a> {
                 None => frames.id(resolver.link(task, link, moment)),
             };
             links(chain, usize::MAX, &mut scratch.ids, id);
-            let stack = self.stacks.intern(&scratch.ids).0;
+            let stack = self.intern(&scratch.ids);
             self.stack_of_chain.push(stack);
         }
         self.scratch = scratch;
@@ -484,7 +498,16 @@ impl<'a> Worker<'a> {
         for &frame in &scratch.frames {
             scratch.ids.push(self.frames.id(frame));
         }
-        self.stacks.intern(&scratch.ids).0
+        self.intern(&scratch.ids)
+    }
+
+    /// The number of the stack of these frames.
+    fn intern(&mut self, frames: &[u32]) -> u32 {
+        let (id, is_new) = self.stacks.intern(frames);
+        if is_new {
+            self.tops.push(Top { frame: frames.first().copied().unwrap_or(NONE), group: NONE });
+        }
+        id
     }
 }
 
@@ -492,8 +515,8 @@ impl<'a> Worker<'a> {
 #[derive(Default)]
 struct Groups {
     items: Vec<(Key, Weight)>,
-    /// Each with its hash, so that the table grows without a look at the items.
-    table: HashTable<(u64, u32)>,
+    /// Those that cannot be found by their stacks.
+    numbers: Numbers,
 }
 
 impl Groups {
@@ -501,14 +524,19 @@ impl Groups {
     fn add(&mut self, key: Key, weight: &Weight) -> u32 {
         let hash = FxBuildHasher.hash_one(key);
         let items = &mut self.items;
-        let is_same = |it: &(u64, u32)| it.0 == hash && items[it.1 as usize].0 == key;
-        if let Some(&(_, id)) = self.table.find(hash, is_same) {
+        if let Some(id) = self.numbers.find(hash, |it| items[it as usize].0 == key) {
             items[id as usize].1.add(weight);
             return id;
         }
-        let id = narrow(items.len());
-        items.push((key, *weight));
-        self.table.insert_unique(hash, (hash, id), |it| it.0);
+        let id = self.push(key, weight);
+        self.numbers.insert(hash, id);
+        id
+    }
+
+    /// Adds what is known not to be there, and is not found by its key.
+    fn push(&mut self, key: Key, weight: &Weight) -> u32 {
+        let id = narrow(self.items.len());
+        self.items.push((key, *weight));
         id
     }
 
@@ -579,7 +607,7 @@ fn merge(
             }
             (key, weight)
         }));
-        first_stack += narrow(stacks.starts.len());
+        first_stack += narrow(stacks.len());
     }
     // What several counters share a sample of came at the same moment.
     groups.par_sort_unstable_by_key(|(key, weight)| (weight.first, key.event));
@@ -589,12 +617,12 @@ fn merge(
         let from = (from != NONE).then_some(LocationId(from));
         Details { from, values: details::decode(values) }
     };
-    resolved.details = (0..details.starts.len()).map(of_id).collect();
+    resolved.details = (0..details.len()).map(of_id).collect();
     let expansions = names.name_all(frames.list(), lines, &mut resolved);
     drop(frames);
     for (numbers, stacks, ..) in parts {
         let number = |id: &u32| numbers.as_ref().map_or(*id, |it| it[*id as usize]);
-        for id in 0..stacks.starts.len() {
+        for id in 0..stacks.len() {
             let frames = stacks.get(narrow(id)).iter().map(number);
             resolved.stacks.push(frames.flat_map(|id| expansions.of(id)));
         }
@@ -654,7 +682,7 @@ fn merge_details(
         bytes.extend_from_slice(values);
         merged.intern(&bytes).0
     };
-    (0..details.starts.len()).map(merge).collect()
+    (0..details.len()).map(merge).collect()
 }
 
 /// The groups of two events and more that `recording` tells of; events follow their leader.
@@ -709,9 +737,4 @@ impl Comms {
         let comm = index.timeline.last_comm(tid);
         self.id(comm.map_or(UNNAMED | tid.0.cast_unsigned(), |it| it.0))
     }
-}
-
-/// Frames, stacks and names are fewer than samples, of which a file of 64 GiB holds 2^32.
-fn narrow(idx: usize) -> u32 {
-    u32::try_from(idx).expect("fewer than 2^32 distinct frames and stacks")
 }

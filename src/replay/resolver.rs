@@ -224,6 +224,17 @@ pub(super) fn links<T>(
     }
 }
 
+/// Whether the call chain `raw` begins with `ip`, at the privilege `cpumode`.
+pub(super) fn begins_with(raw: &U64s<'_>, cpumode: u16, ip: u64) -> bool {
+    let mut words = raw.iter();
+    let is_alike = match words.next() {
+        Some(CONTEXT_KERNEL) => cpumode == misc::KERNEL,
+        Some(CONTEXT_USER) => cpumode == misc::USER,
+        _ => false,
+    };
+    is_alike && ip < CONTEXT_MAX && words.next() == Some(ip)
+}
+
 /// What stands for the name of a thread that nothing told: perf's own form.
 pub fn unnamed_comm(tid: Tid) -> Vec<u8> {
     match tid {
@@ -263,6 +274,20 @@ mod tests {
         let (kernel, user) = (Level::Kernel, Level::User);
         check(&raw, 127, &[(0x150, kernel), (0x150, user), (0x40, user)]);
         check(&raw, 2, &[(0x150, kernel), (0x150, user)]);
+    }
+
+    #[test]
+    fn a_chain_begins_with_its_first_address_at_the_privilege_of_its_mark() {
+        let begins = |raw: &[u64], cpumode, ip| {
+            let bytes: Vec<u8> = raw.iter().flat_map(|it| it.to_ne_bytes()).collect();
+            begins_with(&U64s::new(&bytes, Endian::NATIVE), cpumode, ip)
+        };
+        assert!(begins(&[CONTEXT_KERNEL, 0x150, CONTEXT_USER, 0x40], misc::KERNEL, 0x150));
+        assert!(begins(&[CONTEXT_USER, 0x150], misc::USER, 0x150));
+        assert!(!begins(&[CONTEXT_USER, 0x150], misc::KERNEL, 0x150));
+        assert!(!begins(&[CONTEXT_USER, 0x150], misc::USER, 0x151));
+        assert!(!begins(&[CONTEXT_USER, CONTEXT_USER], misc::USER, CONTEXT_USER));
+        assert!(!begins(&[CONTEXT_KERNEL], misc::KERNEL, 0) && !begins(&[], misc::USER, 0));
     }
 
     #[test]

@@ -25,6 +25,9 @@ use super::Names;
 use super::SymbolName;
 use super::narrow;
 
+/// Frames that are named at once: names of all take more memory than what comes of them.
+const CHUNK: usize = 1 << 16;
+
 impl Names<'_> {
     /// All modules, numbered in the order in which a recording tells of them, and perf with it: the
     /// kernel's, BPF's, those of processes. Numbers taken in the order of samples would differ from
@@ -54,49 +57,52 @@ impl Names<'_> {
         lines: Option<&Lines<'_>>,
         resolved: &mut Resolved,
     ) -> Expansions {
-        let names: Vec<Name<'_>> =
-            frames.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
-        let sources: Vec<Vec<SourceFrame<'_>>> = match lines {
-            Some(lines) => {
-                let named = frames.par_iter().zip(&names).with_min_len(64);
-                named.map(|(frame, name)| lines.of(frame, name.symbol.as_ref())).collect()
-            }
-            None => Vec::new(),
-        };
         let mut dsos = self.dsos();
         let mut symbols = SymbolIds::default();
         let mut source_files = SourceFiles::default();
         let mut expansions = Expansions::new(frames.len());
         let mut inlined = Vec::new();
-        for (idx, (frame, name)) in frames.iter().zip(&names).enumerate() {
-            let dso = name.dso.map(|dso| dsos.id(dso));
-            let symbol = dso.zip(name.symbol);
-            let Frame { ip, owner, level, .. } = *frame;
-            let found = sources.get(idx).map_or(&[][..], Vec::as_slice);
-            let of_code = found.last();
-            let location = Location {
-                ip,
-                addr: name.addr,
-                linked: self.linked(frame, name),
-                owner,
-                dso,
-                symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),
-                symbol_offset: symbol.map_or(0, |(_, it)| it.offset),
-                level,
-                line: of_code.and_then(|it| Some(source_files.line(it.line?))),
-                running_line: found.first().and_then(|it| Some(source_files.line(it.line?))),
-            };
-            resolved.locations.push(location);
-            if let (Some((dso, symbol)), [callees @ .., _]) = (symbol, found) {
-                for callee in callees {
-                    let raw = callee.function.unwrap_or("??");
-                    let symbol = symbols.id(dso, symbol.inlined(raw), Code::Inlined);
-                    let line = callee.line.map(|it| source_files.line(it));
-                    inlined.push(Location { symbol: Some(symbol), line, ..location });
-                    expansions.add(frames.len() + inlined.len() - 1);
+        resolved.locations.reserve_exact(frames.len());
+        for chunk in frames.chunks(CHUNK) {
+            let names: Vec<Name<'_>> =
+                chunk.par_iter().with_min_len(256).map(|frame| self.name(frame)).collect();
+            let sources: Vec<Vec<SourceFrame<'_>>> = match lines {
+                Some(lines) => {
+                    let named = chunk.par_iter().zip(&names).with_min_len(64);
+                    named.map(|(frame, name)| lines.of(frame, name.symbol.as_ref())).collect()
                 }
+                None => Vec::new(),
+            };
+            for (idx, (frame, name)) in chunk.iter().zip(&names).enumerate() {
+                let dso = name.dso.map(|dso| dsos.id(dso));
+                let symbol = dso.zip(name.symbol);
+                let Frame { ip, owner, level, .. } = *frame;
+                let found = sources.get(idx).map_or(&[][..], Vec::as_slice);
+                let of_code = found.last();
+                let location = Location {
+                    ip,
+                    addr: name.addr,
+                    linked: self.linked(frame, name),
+                    owner,
+                    dso,
+                    symbol: symbol.map(|(dso, it)| symbols.id(dso, it, Code::Own)),
+                    symbol_offset: symbol.map_or(0, |(_, it)| it.offset),
+                    level,
+                    line: of_code.and_then(|it| Some(source_files.line(it.line?))),
+                    running_line: found.first().and_then(|it| Some(source_files.line(it.line?))),
+                };
+                resolved.locations.push(location);
+                if let (Some((dso, symbol)), [callees @ .., _]) = (symbol, found) {
+                    for callee in callees {
+                        let raw = callee.function.unwrap_or("??");
+                        let symbol = symbols.id(dso, symbol.inlined(raw), Code::Inlined);
+                        let line = callee.line.map(|it| source_files.line(it));
+                        inlined.push(Location { symbol: Some(symbol), line, ..location });
+                        expansions.add(frames.len() + inlined.len() - 1);
+                    }
+                }
+                expansions.end();
             }
-            expansions.end();
         }
         resolved.locations.append(&mut inlined);
         resolved.symbols = symbols
