@@ -77,12 +77,11 @@ impl Names<'_> {
         let is_same = match (self.index.kernel_build_id(), kernel.build_id) {
             _ if kernel.is_chosen => true,
             (Some(recorded), Some(local)) => recorded == local,
-            // Without an id the place decides, since the kernel is loaded at random; where it is not,
-            // all kernels are at the same place, and the release tells them apart.
+            // Without an id the place and the release have to be the same: where kernels are not loaded at
+            // random, all of them are at one place.
             _ => {
                 let own = kernel.release.as_ref().map(String::as_bytes);
-                start == local
-                    && self.index.release.as_ref().is_none_or(|it| own == Some(it.as_slice()))
+                start == local && own.is_some() && self.index.release.as_deref() == own
             }
         };
         is_same.then(|| start - local)
@@ -183,13 +182,14 @@ mod tests {
     /// module.
     #[track_caller]
     fn check(build_id: Option<BuildId>, machine: &Machine, want: [Option<&str>; 2]) {
-        check_with(build_id, machine, Vec::new(), want);
+        check_with((build_id, Some("7.0")), machine, Vec::new(), want);
     }
 
-    /// The same of a recording that itself names the functions `recorded`.
+    /// The same of a recording that itself names the functions `recorded`, and tells this of its kernel:
+    /// its build id and its release.
     #[track_caller]
     fn check_with(
-        build_id: Option<BuildId>,
+        (build_id, release): (Option<BuildId>, Option<&str>),
         machine: &Machine,
         recorded: Vec<KernelFunction>,
         want: [Option<&str>; 2],
@@ -230,7 +230,7 @@ mod tests {
             jit_made: Vec::new(),
             build_ids: FxHashMap::default(),
             kernel: Some((Addr(TEXT), FileId(0))),
-            release: Some(b"7.0".to_vec()),
+            release: release.map(|it| it.as_bytes().to_vec()),
             provenance: Provenance::default(),
             wall_clock: WallClock::default(),
             unnamed_jit: BTreeMap::new(),
@@ -277,6 +277,7 @@ mod tests {
         check(None, &machine(TEXT, "7.0"), [Some("work"), Some("leave")]);
         check(None, &machine(TEXT, "6.9"), [None, None]);
         check(None, &machine(TEXT + 0x20_0000, "7.0"), [None, None]);
+        check_with((None, None), &machine(TEXT, "7.0"), Vec::new(), [None, None]);
     }
 
     #[test]
@@ -308,11 +309,11 @@ mod tests {
         let in_kernel = function(TEXT + 0x100, 0x20, None);
         let in_module = function(MODULE + 0x1010, u64::MAX, Some("kvm"));
         let both = vec![in_module.clone(), in_kernel.clone()];
-        check_with(None, &other, both, [Some("recorded"), Some("recorded")]);
+        check_with((None, Some("7.0")), &other, both, [Some("recorded"), Some("recorded")]);
         let short = function(TEXT + 0x100, 0x10, None);
         let elsewhere = function(MODULE + 0x1010, 9, Some("nf"));
-        check_with(None, &other, vec![short, elsewhere], [None, None]);
+        check_with((None, Some("7.0")), &other, vec![short, elsewhere], [None, None]);
         let own = Machine { at: TEXT, build_id: None, release: "7.0", is_chosen: false };
-        check_with(None, &own, vec![in_kernel], [Some("work"), Some("leave")]);
+        check_with((None, Some("7.0")), &own, vec![in_kernel], [Some("work"), Some("leave")]);
     }
 }
