@@ -60,6 +60,8 @@ pub(super) struct Chain<'a> {
 impl Chains {
     pub(super) fn new(resolved: &Resolved, plan: &Plan, name_ids: &[u32]) -> Self {
         let mut ids = FxHashMap::default();
+        // Addresses outside all modules, which may be most of what there is.
+        let mut outside = FxHashMap::default();
         let mut places = Vec::new();
         let has_inlined = resolved.symbols.iter().any(|it| it.is_inlined);
         let frame = |location: &Location| {
@@ -81,13 +83,17 @@ impl Chains {
                 None => (Key::Addr(dso, location.ip.0), location.ip.0),
             };
             let next = u32::try_from(places.len()).expect("a frame at most for a location");
-            *ids.entry(key).or_insert_with(|| {
+            let entry = match key {
+                Key::Addr(None, addr) => outside.entry(addr).or_insert(next),
+                key => ids.entry(key).or_insert(next),
+            };
+            if *entry == next {
                 let ranked = location.symbol.filter(|_| has_inlined);
                 let name = ranked.map_or(0, |it| name_ids[it.0 as usize]);
                 let is_inlined = symbol.is_some_and(|it| it.is_inlined);
                 places.push(Place { dso, addr, frame: next, name, is_inlined });
-                next
-            })
+            }
+            *entry
         };
         let frames = resolved.locations.iter().map(frame).collect();
         Self { frames, places, order: plan.chain_order, max_stack: plan.max_stack }

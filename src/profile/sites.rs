@@ -58,6 +58,9 @@ impl Sites {
         let by_symbol = plan.is_by_symbol();
         let dso_names = dso_names(resolved);
         let mut ids = FxHashMap::default();
+        // Addresses outside all modules, which may be most of what there is.
+        let mut outside = FxHashMap::default();
+        let mut len = 0_u32;
         let mut id = |idx: u32, location: &Location, role: Role| {
             let name = location.dso.map(|it| dso_names[it.0 as usize]);
             let symbol = location.symbol.map(|it| &resolved.symbols[it.0 as usize]);
@@ -86,8 +89,12 @@ impl Sites {
                 }
             };
             let label = plan.labels.combined(LocationId(idx), role);
-            let next = u32::try_from(ids.len()).expect("two sites at most for a location");
-            *ids.entry(Key { dso, place, label }).or_insert(next)
+            let id = match (dso, place) {
+                (None, Place::Addr(addr)) => *outside.entry((addr, label)).or_insert(len),
+                (dso, place) => *ids.entry(Key { dso, place, label }).or_insert(len),
+            };
+            len = len.max(id.checked_add(1).expect("two sites at most for a location"));
+            id
         };
         let locations = || (0..).zip(&resolved.locations);
         let sampled: Vec<u32> = locations().map(|(idx, it)| id(idx, it, Role::Sampled)).collect();
@@ -98,7 +105,7 @@ impl Sites {
             if is_same { *sampled } else { id(idx, it, Role::Caller) }
         };
         let callers = locations().zip(&sampled).map(caller).collect();
-        Self { sampled, callers, len: ids.len() }
+        Self { sampled, callers, len: len as usize }
     }
 
     /// The site of a sampled address.

@@ -256,15 +256,15 @@ pub(super) fn pipe_formats(formats: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Features as records of a pipe. Those that no record has room for, or that perf has in files alone,
-/// come back: they travel in private records.
-pub(super) fn pipe_features(features: &[Feature], out: &mut Vec<u8>) -> Vec<Message> {
-    let PipeBodies { bodies, apart } = pipe_bodies(features);
+/// come back: they travel in private records. Beside them, how many no record has room for.
+pub(super) fn pipe_features(features: &[Feature], out: &mut Vec<u8>) -> (Vec<Message>, u64) {
+    let PipeBodies { bodies, apart, n_too_long } = pipe_bodies(features);
     for body in &bodies {
         put_feature(body, out);
     }
     let message =
         |(id, data): (FeatureId, _)| Message::Feature(FeaturePayload { id: u64::from(id.0), data });
-    apart.into_iter().map(message).collect()
+    (apart.into_iter().map(message).collect(), n_too_long)
 }
 
 /// The mark behind the last feature of a pipe.
@@ -349,7 +349,10 @@ mod tests {
         let data = vec![7; 70_000];
         let mut out = Vec::new();
         let features = [Feature::BpfBtf(data.clone()), Feature::CachelineSize(64)];
-        let too_long = pipe_features(&features, &mut out);
+        let apart = Feature::Caches(Vec::new());
+        let (too_long, n_too_long) = pipe_features(&features, &mut out);
+        assert_eq!(n_too_long, 1);
+        assert_eq!(pipe_features(&[apart], &mut Vec::new()).1, 0);
         assert_eq!(too_long, [Message::Feature(FeaturePayload { id: 26, data })]);
         assert_eq!(records(&out), [(RecordKind::HEADER_FEATURE, 20)]);
     }

@@ -246,9 +246,9 @@ impl Session<'_> {
 
     /// Adds features as a pipe has them to `out`.
     pub(super) fn put_features(&mut self, features: &[Feature], out: &mut Vec<u8>) {
-        let too_long = describe::pipe_features(features, out);
-        self.n_too_long += too_long.len() as u64;
-        self.put_messages(too_long, out);
+        let (apart, n_too_long) = describe::pipe_features(features, out);
+        self.n_too_long += n_too_long;
+        self.put_messages(apart, out);
     }
 
     /// Adds private messages to `out`.

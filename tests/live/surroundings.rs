@@ -252,6 +252,12 @@ struct BpfFolder(PathBuf);
 
 impl BpfFolder {
     fn new(name: &str) -> Self {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        if !mounts.contains(" /sys/fs/bpf bpf ") {
+            // Not every machine mounts it at its start.
+            let mut mount = Command::new("mount");
+            assert!(mount.args(["-t", "bpf", "bpf", "/sys/fs/bpf"]).status().unwrap().success());
+        }
         let path = Path::new("/sys/fs/bpf").join(format!("{name}-{}", std::process::id()));
         fs::create_dir(&path).unwrap();
         Self(path)

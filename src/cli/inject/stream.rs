@@ -100,7 +100,7 @@ impl Source<'_> {
                 other => other.clone(),
             })
             .collect();
-        let feature::PipeBodies { bodies, apart } = feature::pipe_bodies(&features);
+        let feature::PipeBodies { bodies, apart, n_too_long: _ } = feature::pipe_bodies(&features);
         for body in bodies.iter().chain([&feature::pipe_end()]) {
             let Some((id, data)) = body.split_first_chunk() else { continue };
             let record = UserRecord::HeaderFeature { id: u64::from_ne_bytes(*id), data };

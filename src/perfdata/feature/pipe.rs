@@ -11,6 +11,8 @@ pub struct PipeBodies {
     pub bodies: Vec<Vec<u8>>,
     /// The payloads that no record has room for, and those that perf has in files alone.
     pub apart: Vec<(FeatureId, Vec<u8>)>,
+    /// How many of these no record has room for.
+    pub n_too_long: u64,
 }
 
 /// The most bytes of a body: perf sends no record longer than 65,527 bytes with its header.
@@ -38,6 +40,7 @@ pub fn pipe_bodies(features: &[Feature]) -> PipeBodies {
         if way == Way::Record && data.len() <= DATA_MAX {
             this.bodies.push(body(id, &data));
         } else {
+            this.n_too_long += u64::from(way == Way::Record);
             this.apart.push((id, data));
         }
     }

@@ -391,7 +391,7 @@ fn a_pipe_has_a_record_a_feature() {
     // perf has these in files alone, and takes a record without data for the last one.
     let caches = [1_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
     let apart = vec![(FeatureId::STAT, vec![]), (FeatureId::CACHE, caches)];
-    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: vec![want], apart });
+    assert_eq!(pipe_bodies(&features), PipeBodies { bodies: vec![want], apart, n_too_long: 0 });
     assert_eq!(pipe_end(), 35_u64.to_ne_bytes());
 }
 
