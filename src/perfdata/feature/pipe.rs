@@ -40,7 +40,7 @@ pub fn pipe_bodies(features: &[Feature]) -> PipeBodies {
         if way == Way::Record && data.len() <= DATA_MAX {
             this.bodies.push(body(id, &data));
         } else {
-            this.n_too_long += u64::from(way == Way::Record);
+            this.n_too_long = this.n_too_long.saturating_add(u64::from(way == Way::Record));
             this.apart.push((id, data));
         }
     }
