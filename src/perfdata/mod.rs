@@ -15,6 +15,7 @@
 mod attr;
 mod auxtrace;
 pub mod bpf_info;
+pub mod callchain_context;
 pub mod compression;
 mod cursor;
 mod event_name;

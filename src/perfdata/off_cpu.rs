@@ -23,6 +23,7 @@ use super::Endian;
 use super::Result;
 use super::SampleType;
 use super::U64s;
+use super::callchain_context;
 use super::cursor::until_zero;
 use super::cursor::widen;
 use super::record::misc;
@@ -38,9 +39,6 @@ const MAGIC: [u8; 8] = *b"bpfoff\x01\0";
 const SOFTWARE: u32 = 1;
 /// `PERF_COUNT_SW_BPF_OUTPUT`.
 const BPF_OUTPUT: u64 = 10;
-/// `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`, which stand before addresses of either.
-const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
-const CONTEXT_USER: u64 = 0_u64.wrapping_sub(512);
 
 /// A time off the CPU, or the sum of several that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,8 +142,8 @@ impl<'a> OffCpu<'a> {
         let mut mode = misc::USER;
         for entry in self.chain.iter() {
             match entry {
-                CONTEXT_KERNEL => mode = misc::KERNEL,
-                CONTEXT_USER => mode = misc::USER,
+                callchain_context::KERNEL => mode = misc::KERNEL,
+                callchain_context::USER => mode = misc::USER,
                 ip => return (Addr(ip), mode),
             }
         }
@@ -218,14 +216,22 @@ mod tests {
 
     #[test]
     fn what_is_written_is_perfs_layout_with_ours_behind() {
-        let chain = words(&[CONTEXT_KERNEL, 0xffff, CONTEXT_USER, 0x4000]);
+        let chain = words(&[callchain_context::KERNEL, 0xffff, callchain_context::USER, 0x4000]);
         let chain = U64s::new(&chain, Endian::NATIVE);
         let off_cpu =
             OffCpu { pid: Pid(5), tid: Tid(6), off_ns: 900, chain, cgroup: 11, more: Some(MORE) };
         let mut raw = Vec::new();
         off_cpu.encode(&mut raw);
         let (pid, tid) = (5_u32.to_ne_bytes(), 6_u32.to_ne_bytes());
-        let perfs = words(&[900, 4, CONTEXT_KERNEL, 0xffff, CONTEXT_USER, 0x4000, 11]);
+        let perfs = words(&[
+            900,
+            4,
+            callchain_context::KERNEL,
+            0xffff,
+            callchain_context::USER,
+            0x4000,
+            11,
+        ]);
         assert_eq!(raw[..64], [&pid[..], &tid, &perfs].concat());
         assert_eq!((raw.len() + 4) % 8, 0);
         assert_eq!(OffCpu::decode(&raw, Endian::NATIVE).unwrap(), off_cpu);
@@ -234,7 +240,8 @@ mod tests {
 
     #[test]
     fn what_perf_writes_has_no_more() {
-        let raw = [words(&[6 << 32 | 5, 900, 2, CONTEXT_USER, 0x4000, 0]), vec![0; 4]].concat();
+        let raw = [words(&[6 << 32 | 5, 900, 2, callchain_context::USER, 0x4000, 0]), vec![0; 4]]
+            .concat();
         let off_cpu = OffCpu::decode(&raw, Endian::NATIVE).unwrap();
         assert_eq!((off_cpu.off_ns, off_cpu.more, off_cpu.ip()), (900, None, (Addr(0x4000), 0x2)));
         let short = OffCpu::decode(&raw[..40], Endian::NATIVE).unwrap_err();

@@ -49,6 +49,7 @@ use crate::perfdata::Sample;
 use crate::perfdata::SampleLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::U64s;
+use crate::perfdata::callchain_context;
 use crate::perfdata::off_cpu::EVENT_NAME;
 use crate::perfdata::off_cpu::More;
 use crate::perfdata::off_cpu::OffCpu;
@@ -75,10 +76,6 @@ use super::plan::Request;
 use super::plan::Role;
 use super::plan::Watch;
 use super::rings;
-
-/// `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`.
-const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
-const CONTEXT_USER: u64 = 0_u64.wrapping_sub(512);
 
 /// The measuring of a recording.
 #[derive(Debug)]
@@ -423,7 +420,9 @@ impl Writer {
     ) {
         let Self { layout, own_frames, scratch, raw, body } = self;
         scratch.clear();
-        for (context, half) in [(CONTEXT_KERNEL, own_frames.cut(kernel)), (CONTEXT_USER, user)] {
+        for (context, half) in
+            [(callchain_context::KERNEL, own_frames.cut(kernel)), (callchain_context::USER, user)]
+        {
             if !half.is_empty() {
                 scratch.extend(context.to_ne_bytes());
                 scratch.extend(half.iter().flat_map(|it| it.to_ne_bytes()));
@@ -531,7 +530,8 @@ mod tests {
             [9, 0, 0, 0, 1, 0, out.len().to_le_bytes()[0], out.len().to_le_bytes()[1]]
         );
         let sample = writer.layout.decode(&out[8..], FileOffset(0)).unwrap();
-        let chain = [CONTEXT_KERNEL, own + 0x80, CONTEXT_USER, 0x4000, 0x5000];
+        let chain =
+            [callchain_context::KERNEL, own + 0x80, callchain_context::USER, 0x4000, 0x5000];
         let seen: Vec<u64> = sample.callchain.unwrap().iter().collect();
         assert_eq!((seen, sample.ip.unwrap().0), (chain.to_vec(), own + 0x80));
         assert_eq!(sample.task, Some((Pid(11), Tid(12))));
@@ -554,7 +554,7 @@ mod tests {
         writer.write(&MESSAGE, &[], &[0x4000], of, &mut out);
         let sample = writer.layout.decode(&out[8..], FileOffset(0)).unwrap();
         let seen: Vec<u64> = sample.callchain.unwrap().iter().collect();
-        assert_eq!((seen, out[4]), (vec![CONTEXT_USER, 0x4000], 2));
+        assert_eq!((seen, out[4]), (vec![callchain_context::USER, 0x4000], 2));
         out.clear();
         writer.write(&MESSAGE, &[], &[], of, &mut out);
         let sample = writer.layout.decode(&out[8..], FileOffset(0)).unwrap();

@@ -12,12 +12,10 @@ use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 
 use crate::perfdata::U64s;
+use crate::perfdata::callchain_context;
 use crate::units::Tid;
 
 use super::index::Entry;
-
-/// `PERF_CONTEXT_USER_DEFERRED`.
-pub(super) const CONTEXT_USER_DEFERRED: u64 = (-640_i64).cast_unsigned();
 
 /// What came later, by where the samples stand.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +32,7 @@ impl Deferred {
             return None;
         }
         let later = self.chains.get(*self.by_position.get(&position)?)?;
-        let own = chain.iter().take_while(|it| *it != CONTEXT_USER_DEFERRED);
+        let own = chain.iter().take_while(|it| *it != callchain_context::USER_DEFERRED);
         Some(own.chain(later.iter().copied()).flat_map(u64::to_ne_bytes).collect())
     }
 }
@@ -43,7 +41,7 @@ impl Deferred {
 pub(super) fn cookie(chain: &U64s<'_>) -> Option<u64> {
     let mut last = [0; 2];
     chain.iter().for_each(|it| last = [last[1], it]);
-    (last[0] == CONTEXT_USER_DEFERRED && 2 <= chain.len()).then_some(last[1])
+    (last[0] == callchain_context::USER_DEFERRED && 2 <= chain.len()).then_some(last[1])
 }
 
 /// Samples that wait and what they wait for, as they are met.
@@ -138,8 +136,11 @@ mod tests {
     #[test]
     fn a_cookie_stands_behind_its_mark() {
         let of = |it: &[u64]| cookie(&U64s::new(&words(it), Endian::NATIVE));
-        assert_eq!(of(&[1, CONTEXT_USER_DEFERRED, 7]), Some(7));
-        assert_eq!([of(&[]), of(&[0]), of(&[CONTEXT_USER_DEFERRED]), of(&[1, 2])], [None; 4]);
+        assert_eq!(of(&[1, callchain_context::USER_DEFERRED, 7]), Some(7));
+        assert_eq!(
+            [of(&[]), of(&[0]), of(&[callchain_context::USER_DEFERRED]), of(&[1, 2])],
+            [None; 4]
+        );
     }
 
     #[test]
@@ -154,7 +155,7 @@ mod tests {
         let mut entries: Vec<Entry> = [1, 2, 3, 5].map(entry).to_vec();
         let deferred = collector.finish(&mut entries);
         assert_eq!(entries, [1, 3, 5, 2].map(entry));
-        let own = words(&[5, CONTEXT_USER_DEFERRED, 7]);
+        let own = words(&[5, callchain_context::USER_DEFERRED, 7]);
         let own = U64s::new(&own, Endian::NATIVE);
         assert_eq!(deferred.merged(8, &own), Some(words(&[5, 100, 200])));
         // Of another cookie, and of another thread.

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::perfdata::U64s;
 use crate::perfdata::UserState;
+use crate::perfdata::callchain_context;
 use crate::perfdata::misc;
 use crate::units::Addr;
 use crate::units::Pid;
@@ -11,7 +12,6 @@ use crate::units::Tid;
 
 use super::Ends;
 use super::Unwinding;
-use super::deferred::CONTEXT_USER_DEFERRED;
 use super::resolved::CommId;
 use super::resolved::Level;
 use super::spans::Moment;
@@ -50,13 +50,6 @@ pub struct Resolver<'t> {
     tasks: FxHashMap<(Pid, Tid), TaskAt>,
     unwinder: Option<Unwinder<'t>>,
 }
-
-/// The context marks in a call chain: `enum perf_callchain_context`. A larger number than this is
-/// one of them.
-const CONTEXT_MAX: u64 = (-4095_i64).cast_unsigned();
-const CONTEXT_HV: u64 = (-32_i64).cast_unsigned();
-const CONTEXT_KERNEL: u64 = (-128_i64).cast_unsigned();
-const CONTEXT_USER: u64 = (-512_i64).cast_unsigned();
 
 impl std::fmt::Debug for Resolver<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -196,17 +189,17 @@ pub(super) fn links<T>(
     // What stands first behind a mark ran, or was interrupted.
     let mut is_return_address = false;
     for ip in raw.iter() {
-        if ip >= CONTEXT_MAX {
+        if ip >= callchain_context::MAX {
             is_return_address = false;
             cpumode = match ip {
                 // What would follow is the number of a chain that never came.
-                CONTEXT_USER_DEFERRED => return,
-                CONTEXT_HV => misc::HYPERVISOR,
-                CONTEXT_KERNEL => {
+                callchain_context::USER_DEFERRED => return,
+                callchain_context::HV => misc::HYPERVISOR,
+                callchain_context::KERNEL => {
                     came_by_kernel = true;
                     misc::KERNEL
                 }
-                CONTEXT_USER => misc::USER,
+                callchain_context::USER => misc::USER,
                 _ => {
                     found.truncate(start);
                     return;
@@ -228,11 +221,11 @@ pub(super) fn links<T>(
 pub(super) fn begins_with(raw: &U64s<'_>, cpumode: u16, ip: u64) -> bool {
     let mut words = raw.iter();
     let is_alike = match words.next() {
-        Some(CONTEXT_KERNEL) => cpumode == misc::KERNEL,
-        Some(CONTEXT_USER) => cpumode == misc::USER,
+        Some(callchain_context::KERNEL) => cpumode == misc::KERNEL,
+        Some(callchain_context::USER) => cpumode == misc::USER,
         _ => false,
     };
-    is_alike && ip < CONTEXT_MAX && words.next() == Some(ip)
+    is_alike && ip < callchain_context::MAX && words.next() == Some(ip)
 }
 
 /// What stands for the name of a thread that nothing told: perf's own form.
@@ -270,7 +263,7 @@ mod tests {
 
     #[test]
     fn context_marks_decide_whose_addresses_follow() {
-        let raw = [CONTEXT_KERNEL, 0x150, CONTEXT_USER, 0x150, 0x40];
+        let raw = [callchain_context::KERNEL, 0x150, callchain_context::USER, 0x150, 0x40];
         let (kernel, user) = (Level::Kernel, Level::User);
         check(&raw, 127, &[(0x150, kernel), (0x150, user), (0x40, user)]);
         check(&raw, 2, &[(0x150, kernel), (0x150, user)]);
@@ -282,16 +275,26 @@ mod tests {
             let bytes: Vec<u8> = raw.iter().flat_map(|it| it.to_ne_bytes()).collect();
             begins_with(&U64s::new(&bytes, Endian::NATIVE), cpumode, ip)
         };
-        assert!(begins(&[CONTEXT_KERNEL, 0x150, CONTEXT_USER, 0x40], misc::KERNEL, 0x150));
-        assert!(begins(&[CONTEXT_USER, 0x150], misc::USER, 0x150));
-        assert!(!begins(&[CONTEXT_USER, 0x150], misc::KERNEL, 0x150));
-        assert!(!begins(&[CONTEXT_USER, 0x150], misc::USER, 0x151));
-        assert!(!begins(&[CONTEXT_USER, CONTEXT_USER], misc::USER, CONTEXT_USER));
-        assert!(!begins(&[CONTEXT_KERNEL], misc::KERNEL, 0) && !begins(&[], misc::USER, 0));
+        assert!(begins(
+            &[callchain_context::KERNEL, 0x150, callchain_context::USER, 0x40],
+            misc::KERNEL,
+            0x150
+        ));
+        assert!(begins(&[callchain_context::USER, 0x150], misc::USER, 0x150));
+        assert!(!begins(&[callchain_context::USER, 0x150], misc::KERNEL, 0x150));
+        assert!(!begins(&[callchain_context::USER, 0x150], misc::USER, 0x151));
+        assert!(!begins(
+            &[callchain_context::USER, callchain_context::USER],
+            misc::USER,
+            callchain_context::USER
+        ));
+        assert!(
+            !begins(&[callchain_context::KERNEL], misc::KERNEL, 0) && !begins(&[], misc::USER, 0)
+        );
     }
 
     #[test]
     fn a_mark_that_no_kernel_writes_makes_the_chain_worthless() {
-        check(&[CONTEXT_KERNEL, 0x150, u64::MAX, 0x40], 127, &[]);
+        check(&[callchain_context::KERNEL, 0x150, u64::MAX, 0x40], 127, &[]);
     }
 }

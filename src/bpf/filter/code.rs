@@ -46,6 +46,7 @@ use crate::events::sample_filter::Program;
 use crate::events::sample_filter::Term;
 use crate::events::sample_filter::Test;
 use crate::perfdata::SampleType;
+use crate::perfdata::callchain_context;
 
 /// What a program is made for.
 #[derive(Clone, Copy, Debug)]
@@ -85,9 +86,6 @@ const MAX_FRAMES: u64 = 512;
 
 /// How many of them are copied at once.
 const FRAMES_AT_ONCE: u64 = 16;
-
-/// `PERF_CONTEXT_USER`: the kernel's frames stand before it.
-const CONTEXT_USER: i64 = -512;
 
 /// Where things are on the stack.
 const KEY: i16 = -4;
@@ -482,7 +480,7 @@ impl Code<'_> {
         self.asm.alu(Alu::Add, R2, R9);
         self.asm.load(Width::U64, R1, R2, FRAMES);
         self.asm.alu_value(Alu::Add, R9, 8);
-        self.asm.jump_if_value(Condition::Equal, R1, CONTEXT_USER.cast_unsigned(), R2, no);
+        self.asm.jump_if_value(Condition::Equal, R1, callchain_context::USER, R2, no);
         self.search(table, yes, frame);
         self.asm.place(next);
         self.asm.alu_value(Alu::Add, R7, i32::try_from(FRAMES_AT_ONCE).unwrap_or(0));

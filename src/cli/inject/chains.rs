@@ -4,10 +4,11 @@ use crate::perfdata::Attr;
 use crate::perfdata::AttrFlags;
 use crate::perfdata::Endian;
 use crate::perfdata::RawRecord;
-use crate::perfdata::RecordKind;
 use crate::perfdata::SampleLayout;
 use crate::perfdata::SampleType;
 use crate::perfdata::U64s;
+use crate::perfdata::callchain_context;
+use crate::profile::MAX_STACK;
 use crate::replay::Index;
 use crate::replay::Recording;
 use crate::replay::Resolver;
@@ -26,11 +27,6 @@ pub(super) struct Chains<'a> {
     /// How samples are laid out without their stacks, by event.
     layouts: Vec<SampleLayout>,
 }
-
-/// The most frames of a chain: `PERF_MAX_STACK_DEPTH`.
-const MAX_FRAMES: usize = 127;
-/// `PERF_CONTEXT_USER`.
-const CONTEXT_USER: u64 = (-512_i64).cast_unsigned();
 
 /// Whether samples of an event with `attr` have stacks to make chains of.
 pub(super) fn has_stacks(attr: &Attr) -> bool {
@@ -64,11 +60,8 @@ impl<'a> Chains<'a> {
         Self { recording, resolver, layouts }
     }
 
-    /// Writes `raw` to `out` as what it is to be.
+    /// Writes the sample `raw` to `out` as what it is to be.
     pub(super) fn record(&mut self, raw: &RawRecord<'_>, out: &mut Vec<u8>) -> Fate {
-        if raw.header.kind != RecordKind::SAMPLE {
-            return Fate::Kept;
-        }
         let events = &self.recording.events;
         let idx = self.recording.event_of_sample(raw.body).and_then(|it| usize::try_from(it).ok());
         let Some((idx, event)) = idx.and_then(|it| Some((it, events.get(it)?))) else {
@@ -85,14 +78,15 @@ impl<'a> Chains<'a> {
         let task = self.resolver.task(pid, tid, moment);
         let mut frames = Vec::new();
         if let Ok(Some(state)) = event.sample.user_state(raw.body) {
-            self.resolver.unwind(&task, &state, MAX_FRAMES, moment, &mut frames);
+            self.resolver.unwind(&task, &state, MAX_STACK, moment, &mut frames);
         }
         let recorded = sample.callchain.unwrap_or(U64s::new(&[], Endian::NATIVE));
         // The user's part is what the stack says, if it says anything.
-        let kept = recorded.iter().take_while(|it| *it != CONTEXT_USER || frames.is_empty());
+        let kept =
+            recorded.iter().take_while(|it| *it != callchain_context::USER || frames.is_empty());
         let mut chain: Vec<u8> = kept.flat_map(u64::to_ne_bytes).collect();
         if !frames.is_empty() {
-            chain.extend(CONTEXT_USER.to_ne_bytes());
+            chain.extend(callchain_context::USER.to_ne_bytes());
             chain.extend(frames.iter().flat_map(|it| it.ip.0.to_ne_bytes()));
         }
         sample.callchain = Some(U64s::new(&chain, Endian::NATIVE));

@@ -283,8 +283,8 @@ fn an_instruction_lies_in_a_program_from_its_first_byte_to_its_last() {
 
 #[test]
 fn of_a_call_chain_one_frame_of_the_kernel_is_enough() {
-    const KERNEL: u64 = (-128_i64).cast_unsigned();
-    const USER: u64 = CONTEXT_USER.cast_unsigned();
+    use crate::perfdata::callchain_context::KERNEL;
+    use crate::perfdata::callchain_context::USER;
     let (outside, inside) = (0xffff_ffff_8100_0010, RANGES[1].0 + 8);
     let check = |ip: u64, chain: &[u64], want: bool| {
         let mut it = machine();
