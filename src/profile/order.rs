@@ -120,7 +120,7 @@ struct Where {
     addr: Addr,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Symbol,
     Inlined,
@@ -225,14 +225,17 @@ fn by_what_tells_apart(plan: &Plan, keys: &[Keys<'_>], counted: &Counted) -> Vec
         return rows;
     }
     let usual = [&Column::Comm, &Column::Dso, &Column::Symbol];
-    let is_usual = plan.order.iter().filter(|it| it.is_key()).eq(usual);
+    let is_usual = plan.order.iter().filter(|it| it.is_key()).take(usual.len()).eq(usual);
     let by_number =
         |a: u32, b: u32| by_keys(plan, By::Number, &keys[a as usize], &keys[b as usize]);
     let wheres: Vec<_> = keys.par_iter().filter(|_| is_usual).map(Where::of).collect();
     let mut leads = if is_usual {
         places(keys.len(), |it| wheres[it as usize].by_number(), by_number)
-    } else {
+    } else if plan.order.contains(&Column::Dso) {
         places(keys.len(), |_| (), by_number)
+    } else {
+        // All rows are odd.
+        vec![0; keys.len()]
     };
     let compare = |a: u32, b: u32| match (wheres.get(a as usize), wheres.get(b as usize)) {
         (Some(this), Some(that)) => this.compare(that).then_with(|| compare(a, b)),
@@ -517,21 +520,12 @@ mod tests {
     use crate::profile::Callchains;
     use crate::profile::Request;
     use crate::profile::Sort;
+    use crate::profile::rbtree::tests::Silent;
     use crate::profile::rows;
     use crate::profile::rows::Bases;
     use crate::profile::testing::Samples;
 
     use super::*;
-
-    /// Says nothing, so that rows are compared.
-    #[derive(Clone, Copy)]
-    struct Silent;
-
-    impl Lead for Silent {
-        fn compare(&self, _: &Self) -> Ordering {
-            Ordering::Equal
-        }
-    }
 
     /// Samples with noise in their chains: addresses all over the address space, few weights.
     fn noise() -> Samples {

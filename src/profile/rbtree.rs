@@ -152,12 +152,12 @@ impl<L: Lead> Tree<L> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Says nothing.
+    /// Says nothing, so that what it stands for is compared.
     #[derive(Clone, Copy)]
-    struct Silent;
+    pub(in crate::profile) struct Silent;
 
     impl Lead for Silent {
         fn compare(&self, _: &Self) -> Ordering {
