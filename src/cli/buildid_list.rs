@@ -140,12 +140,12 @@ pub(super) fn of_files(
     let of_maps: BTreeMap<&[u8], BuildId> =
         index.files.iter().filter_map(|it| Some((it.path.as_slice(), it.build_id?))).collect();
     let machine = ThisMachine::new(file, &index, symbols_from);
-    let read = |path: &[u8]| {
-        // Of several files of one path it could be any.
-        let mut of_path = (0..).zip(&index.files).filter(|(_, it)| it.path == path);
-        let ((only, _), None) = (of_path.next()?, of_path.next()) else { return None };
-        machine.build_id(&index, only)
-    };
+    // Of several files of one path it could be any.
+    let mut only: BTreeMap<&[u8], Option<usize>> = BTreeMap::new();
+    for (idx, it) in index.files.iter().enumerate() {
+        only.entry(&it.path).and_modify(|it| *it = None).or_insert(Some(idx));
+    }
+    let read = |path: &[u8]| machine.build_id(&index, only.get(path).copied().flatten()?);
     let id = |path: &[u8]| {
         if path == b"[kernel.kallsyms]" {
             return index.kernel_build_id();

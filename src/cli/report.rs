@@ -68,7 +68,7 @@ use super::report_samples;
 use super::report_tasks;
 use super::report_tasks::Tasks;
 use super::report_threads::Pretty;
-use super::report_threads::Threads;
+use super::report_threads::ThreadCounts;
 use super::script::stdout;
 use super::sources::DumpsOnDisk;
 use super::sources::ThisMachine;
@@ -391,7 +391,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     written.map_err(cannot_write)?;
     if args.threads {
-        let threads = Threads::read(&recording, &file).map_err(|error| cannot(error.into()))?;
+        let threads =
+            ThreadCounts::read(&recording, &file).map_err(|error| cannot(error.into()))?;
         threads.write(&recording, args.pretty, &mut out).map_err(cannot_write)?;
     }
     out.flush().map_err(cannot_write)?;

@@ -1,7 +1,10 @@
 //! `report -T`: what each thread counted in all, as recordings with `-s` have it.
 
+use std::hash::Hash;
 use std::io;
 use std::io::Write;
+
+use rustc_hash::FxHashMap;
 
 use crate::perfdata::Cursor;
 use crate::perfdata::Error;
@@ -24,13 +27,34 @@ pub(super) enum Pretty {
 
 /// What threads counted: by thread and by event, both in the order in which they were first told of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Threads {
-    events: Vec<u32>,
-    /// Process, thread, and the counts by event.
-    threads: Vec<(i32, i32, Vec<u64>)>,
+pub(super) struct ThreadCounts {
+    events: Seen<u32>,
+    /// Process and thread.
+    threads: Seen<(i32, i32)>,
+    /// By the places of thread and event: few threads count all events.
+    counts: FxHashMap<(usize, usize), u64>,
 }
 
-impl Threads {
+/// Things in the order in which they were first told of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen<T: Eq + Hash> {
+    list: Vec<T>,
+    places: FxHashMap<T, usize>,
+}
+
+impl<T: Copy + Eq + Hash> Seen<T> {
+    /// The place of `it`, which may be new.
+    fn place(&mut self, it: T) -> usize {
+        let next = self.list.len();
+        let place = *self.places.entry(it).or_insert(next);
+        if place == next {
+            self.list.push(it);
+        }
+        place
+    }
+}
+
+impl ThreadCounts {
     /// What the records of `recording` tell, which is in `input`.
     pub(super) fn read(recording: &Recording, input: &dyn ReadAt) -> Result<Self, Error> {
         let mut this = Self::default();
@@ -59,20 +83,10 @@ impl Threads {
         Ok(this)
     }
 
-    fn add(&mut self, (pid, tid): (i32, i32), event: u32, value: u64) {
-        let Self { events, threads } = self;
-        let place = events.iter().position(|it| *it == event).unwrap_or_else(|| {
-            events.push(event);
-            events.len() - 1
-        });
-        let known = threads.iter().position(|it| (it.0, it.1) == (pid, tid));
-        let thread = known.unwrap_or_else(|| {
-            threads.push((pid, tid, Vec::new()));
-            threads.len() - 1
-        });
-        let counts = &mut threads[thread].2;
-        counts.resize(counts.len().max(place + 1), 0);
-        counts[place] = counts[place].wrapping_add(value);
+    fn add(&mut self, thread: (i32, i32), event: u32, value: u64) {
+        let place = (self.threads.place(thread), self.events.place(event));
+        let count = self.counts.entry(place).or_default();
+        *count = count.wrapping_add(value);
     }
 
     /// Writes them.
@@ -86,41 +100,63 @@ impl Threads {
             let event = recording.events.get(*event as usize);
             escape(event.map_or(&[][..], |it| it.name.as_bytes())).into_owned()
         };
-        let mut rows = vec![match pretty {
-            Pretty::Normal => [String::from("PID"), String::from("TID")]
-                .into_iter()
-                .chain(self.events.iter().map(name))
-                .collect::<Vec<_>>(),
-            Pretty::Raw => ["PID", "TID", "Name", "Raw", "Count"].map(str::to_owned).to_vec(),
-        }];
-        for (pid, tid, counts) in &self.threads {
+        let names: Vec<String> = self.events.list.iter().map(name).collect();
+        let headings: Vec<&str> = match pretty {
+            Pretty::Normal => {
+                ["PID", "TID"].into_iter().chain(names.iter().map(String::as_str)).collect()
+            }
+            Pretty::Raw => vec!["PID", "TID", "Name", "Raw", "Count"],
+        };
+        let mut widths: Vec<usize> = headings.iter().map(|it| it.chars().count().max(1)).collect();
+        self.rows(pretty, &names, |row| {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+            Ok(())
+        })?;
+        line(out, '#', &headings, &widths)?;
+        self.rows(pretty, &names, |row| line(out, ' ', row, &widths))
+    }
+
+    /// Hands each row to `each`.
+    fn rows(
+        &self,
+        pretty: Pretty,
+        names: &[String],
+        mut each: impl FnMut(&[String]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Self { events, threads, counts } = self;
+        for (thread, (pid, tid)) in threads.list.iter().enumerate() {
+            let count = |event| counts.get(&(thread, event)).copied().unwrap_or(0).to_string();
             let thread = [pid.to_string(), tid.to_string()];
-            let counts = (0..self.events.len()).map(|it| counts.get(it).copied().unwrap_or(0));
             match pretty {
                 Pretty::Normal => {
-                    rows.push(thread.into_iter().chain(counts.map(|it| it.to_string())).collect());
+                    let cells = (0..events.list.len()).map(count);
+                    each(&thread.into_iter().chain(cells).collect::<Vec<_>>())?;
                 }
-                Pretty::Raw => rows.extend(self.events.iter().zip(counts).map(|(event, n)| {
-                    let [pid, tid] = thread.clone();
-                    vec![pid, tid, name(event), format!("{event:x}"), n.to_string()]
-                })),
+                Pretty::Raw => {
+                    for (place, (event, name)) in events.list.iter().zip(names).enumerate() {
+                        let [pid, tid] = thread.clone();
+                        each(&[pid, tid, name.clone(), format!("{event:x}"), count(place)])?;
+                    }
+                }
             }
-        }
-        let len =
-            |row: &Vec<String>, column: usize| row.get(column).map_or(0, |it| it.chars().count());
-        let n_columns = rows.first().map_or(0, Vec::len);
-        let widths: Vec<usize> = (0..n_columns)
-            .map(|column| rows.iter().map(|row| len(row, column)).max().unwrap_or(0))
-            .collect();
-        for (idx, row) in rows.iter().enumerate() {
-            write!(out, "{}", if idx == 0 { "#" } else { " " })?;
-            for (idx, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                write!(out, "{}{cell:>width$}", if idx == 0 { " " } else { "  " })?;
-            }
-            writeln!(out)?;
         }
         Ok(())
     }
+}
+
+fn line<T: AsRef<str>>(
+    out: &mut dyn Write,
+    mark: char,
+    cells: &[T],
+    widths: &[usize],
+) -> io::Result<()> {
+    write!(out, "{mark}")?;
+    for (idx, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        write!(out, "{}{:>width$}", if idx == 0 { " " } else { "  " }, cell.as_ref())?;
+    }
+    writeln!(out)
 }
 
 #[cfg(test)]
@@ -129,11 +165,12 @@ mod tests {
 
     #[test]
     fn counts_of_a_thread_add_up_and_events_come_as_they_are_told_of() {
-        let mut threads = Threads::default();
+        let mut threads = ThreadCounts::default();
         threads.add((1, 2), 1, 5);
         threads.add((1, 3), 0, 7);
         threads.add((1, 2), 1, u64::MAX);
-        let want = vec![(1, 2, vec![4]), (1, 3, vec![0, 7])];
-        assert_eq!(threads, Threads { events: vec![1, 0], threads: want });
+        assert_eq!(threads.events.list, [1, 0]);
+        assert_eq!(threads.threads.list, [(1, 2), (1, 3)]);
+        assert_eq!(threads.counts, FxHashMap::from_iter([((0, 0), 4), ((1, 1), 7)]));
     }
 }
