@@ -5,6 +5,7 @@ use crate::profile::Column;
 use crate::profile::NotedField;
 use crate::profile::Request;
 use crate::profile::Sort;
+use crate::render::script::ALL_FIELDS;
 use crate::render::script::AskedField;
 use crate::render::script::TraceFormats;
 use crate::render::script::has_tracepoints_alone;
@@ -12,9 +13,6 @@ use crate::replay::Recording;
 use crate::replay::resolved::EventIdx;
 
 use super::message::Failure;
-
-/// What all fields of all tracepoints are asked for by.
-const ALL: &str = "trace_fields";
 
 /// Finds the fields of `recording` that columns of `request` are about, which were spelled as in `spelled`, and
 /// has the columns be about those; `is_raw` asks for fields rather than texts.
@@ -35,7 +33,7 @@ pub(super) fn settle(
         };
         if let Some(columns) = all {
             request.sort = Some(Sort::By(columns));
-            spelled.push(ALL.to_owned());
+            spelled.push(ALL_FIELDS.to_owned());
         }
     }
     if spelled.is_empty() {

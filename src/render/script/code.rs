@@ -17,6 +17,7 @@ use crate::units::Addr;
 use super::Fields;
 use super::branches::Flags;
 use super::line::Formatter;
+use super::place::InSource;
 use super::sample::Met;
 
 /// What is longer than this, in bytes, is no code between two branches: records of some are missing.
@@ -101,8 +102,7 @@ impl<'a> Formatter<'a> {
         if shown.is_some_and(|(file, number)| *file == line.file && *number == line.line) {
             return;
         }
-        let on_disk = || self.source.text.line(line.file.as_bytes(), line.line);
-        let Some(text) = line.text.or_else(on_disk) else { return };
+        let Some(text) = self.text_of(&line) else { return };
         // Writing to memory cannot fail.
         let _written = write!(out, "|{:<8} ", line.line);
         for (idx, part) in text.split('\t').enumerate() {
@@ -113,6 +113,12 @@ impl<'a> Formatter<'a> {
         }
         out.push(b'\n');
         self.shown_lines.insert(met.prefix.task, (line.file, line.line));
+    }
+
+    /// What stands in `line`, by the recording or on disk.
+    pub(super) fn text_of(&self, line: &InSource) -> Option<String> {
+        let on_disk = || self.source.text.line(line.file.as_bytes(), line.line);
+        line.text.clone().or_else(on_disk)
     }
 
     /// Appends the code from the first branch up to the sample.

@@ -93,12 +93,10 @@ impl Formatter<'_> {
         if fields.contains(Fields::SRCCODE)
             && let Some(line) = self.places.source(&met.frame)
         {
-            let on_disk = || self.source.text.line(line.file.as_bytes(), line.line);
-            let text = line.text.or_else(on_disk);
             let mut members_of_line = Members::default();
             members_of_line.add("file", line.file.as_str());
             members_of_line.add("line", line.line);
-            members_of_line.add("text", text);
+            members_of_line.add("text", self.text_of(&line));
             members.add("source", Value::Object(members_of_line.0));
         }
         self.far(met, &mut members);

@@ -66,6 +66,7 @@ pub use selection::Kind;
 pub use selection::Selection;
 pub use selection::Shown;
 pub use selection::UnknownField;
+pub use trace::ALL_FIELDS;
 pub use trace::AskedField;
 pub use trace::TraceFormats;
 pub use trace::TraceNotes;

@@ -1,6 +1,7 @@
 //! Fields of tracepoints that a report has columns of.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::perfdata::trace_format::EventFormat;
 use crate::perfdata::trace_format::Field;
@@ -13,8 +14,8 @@ use super::compile::FieldPiece;
 use super::data::PlaceKind;
 use super::data::Raw;
 
-/// What a field is asked for by, of all fields.
-const ALL: &str = "trace_fields";
+/// What all fields of all tracepoints are asked for by.
+pub const ALL_FIELDS: &str = "trace_fields";
 
 /// A field of a tracepoint that is asked for.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub struct AskedField {
 pub struct TraceFormats<'a> {
     recording: &'a Recording,
     /// By event of the recording.
-    formats: Vec<Option<EventFormat>>,
+    formats: Vec<Option<Arc<EventFormat>>>,
 }
 
 impl<'a> TraceFormats<'a> {
@@ -62,7 +63,7 @@ impl<'a> TraceFormats<'a> {
         let events = || (0..).zip(&self.formats).filter_map(|(idx, it)| Some((idx, it.as_ref()?)));
         let asked = |event: u32, field: &Field| AskedField::new(event, field, is_raw);
         match (event, field) {
-            (_, ALL) => events()
+            (_, ALL_FIELDS) => events()
                 .flat_map(|(idx, it)| it.own_fields().iter().map(move |it| asked(idx, it)))
                 .collect(),
             (None, field) => {
@@ -113,6 +114,11 @@ impl AskedField {
             piece: FieldPiece::new(field),
             is_raw,
         }
+    }
+
+    /// Whether the event's text may say what it is.
+    pub(super) fn needs_text(&self) -> bool {
+        !self.is_raw
     }
 
     /// What `raw` says in it; `told` is the text of the event, `print` appends the field by itself.

@@ -13,6 +13,7 @@ mod print;
 mod value;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -33,6 +34,7 @@ use compile::FieldPiece;
 use compile::Program;
 use data::Raw;
 
+pub use fields::ALL_FIELDS;
 pub use fields::AskedField;
 pub use fields::TraceFormats;
 pub use fields::has_tracepoints_alone;
@@ -71,7 +73,7 @@ impl TraceNotes {
     /// The same, printed field by field.
     #[must_use]
     pub fn field_by_field(self, recording: &Recording) -> Self {
-        let pieces = |it: Option<EventFormat>| {
+        let pieces = |it: Option<Arc<EventFormat>>| {
             it.map_or_else(Vec::new, |it| it.own_fields().iter().map(FieldPiece::new).collect())
         };
         Self { raw: Some(formats(recording).into_iter().map(pieces).collect()), ..self }
@@ -97,7 +99,9 @@ impl Notes for TraceNotes {
 
     fn fields(&self, event: u32, raw: &[u8], function: &FunctionAt<'_, '_>) -> Vec<NotedValue> {
         let mut told = Vec::new();
-        self.traces.print(event as usize, raw, function, &mut told);
+        if self.fields.iter().any(|it| it.event == event && it.needs_text()) {
+            self.traces.print(event as usize, raw, function, &mut told);
+        }
         let print = |field: &FieldPiece, out: &mut Vec<u8>| {
             self.traces.print_field(event as usize, field, raw, function, out);
         };
@@ -109,7 +113,7 @@ impl Notes for TraceNotes {
 }
 
 /// The formats of the tracepoints of `recording`, by event.
-fn formats(recording: &Recording) -> Vec<Option<EventFormat>> {
+fn formats(recording: &Recording) -> Vec<Option<Arc<EventFormat>>> {
     let none = || vec![None; recording.events.len()];
     let Some(Feature::TracingData(bytes)) = recording.feature(FeatureId::TRACING_DATA) else {
         return none();
@@ -124,11 +128,14 @@ fn formats(recording: &Recording) -> Vec<Option<EventFormat>> {
             Some((name_and_id(&text)?.1, text))
         })
         .collect();
-    let format = |event: &crate::replay::Event| {
-        let text = texts.get(&event.attr.config).filter(|_| event.attr.kind == TRACEPOINT)?;
-        EventFormat::parse(text, data.long_len)
+    // Many events may be of one tracepoint.
+    let mut parsed: FxHashMap<u64, Option<Arc<EventFormat>>> = FxHashMap::default();
+    let mut format = |event: &crate::replay::Event| {
+        let id = Some(event.attr.config).filter(|_| event.attr.kind == TRACEPOINT)?;
+        let parse = || EventFormat::parse(texts.get(&id)?, data.long_len).map(Arc::new);
+        parsed.entry(id).or_insert_with(parse).clone()
     };
-    recording.events.iter().map(format).collect()
+    recording.events.iter().map(&mut format).collect()
 }
 
 /// What raw data is printed with besides itself.
@@ -151,8 +158,13 @@ impl Traces {
         let Ok(data) = TracingData::decode(bytes, FileOffset(0)) else { return this };
         this.endian = data.endian;
         this.strings = printk_formats(data.printk).map(|(at, it)| (at, it.to_vec())).collect();
-        for (format, program) in formats(recording).iter().zip(&mut this.programs) {
-            *program = format.as_ref().map(|it| Program::new(it, data.long_len));
+        let mut compiled: FxHashMap<u64, Option<Program>> = FxHashMap::default();
+        let formats = formats(recording);
+        let events = recording.events.iter().zip(&formats);
+        for ((event, format), program) in events.zip(&mut this.programs) {
+            let Some(format) = format else { continue };
+            let compile = || Some(Program::new(format, data.long_len));
+            program.clone_from(compiled.entry(event.attr.config).or_insert_with(compile));
         }
         this
     }
