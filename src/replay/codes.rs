@@ -69,7 +69,7 @@ pub enum NoCode {
 }
 
 /// The length of the longest instruction, in bytes.
-pub const LONGEST: u64 = 15;
+pub const LONGEST_INSTRUCTION: u64 = 15;
 
 /// The files that code lies in, each read once, when its code is asked for.
 pub struct CodeFiles<'a> {
@@ -112,7 +112,7 @@ impl<'a> CodeFiles<'a> {
     /// The bytes of the instruction at `frame`; `None` where no file of a program or library holds
     /// it, or it is none.
     pub fn instruction(&self, frame: &Frame) -> Option<&[u8]> {
-        let (machine, code) = self.code(frame, LONGEST)?;
+        let (machine, code) = self.code(frame, LONGEST_INSTRUCTION)?;
         code.get(..usize::from(Step::at(machine, code)?.len))
     }
 

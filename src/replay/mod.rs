@@ -44,7 +44,7 @@ mod unwound;
 pub use anomalies::Anomalies;
 pub use codes::CodeFiles;
 pub use codes::Codes;
-pub use codes::LONGEST as LONGEST_INSTRUCTION;
+pub use codes::LONGEST_INSTRUCTION;
 pub use codes::NoCode;
 pub use deferred::Deferred;
 pub use details::Asked;

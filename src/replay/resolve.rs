@@ -566,6 +566,7 @@ fn merge(
     lines: Option<&Lines<'_>>,
 ) -> Resolved {
     let n_bad_chains = workers.iter().map(|it| it.n_bad_chains).sum();
+    let keeps_threads = workers.iter().any(|it| it.keep.thread);
     let mut n_branching = Vec::new();
     for (idx, n) in workers.iter().flat_map(|it| it.n_branching.iter().enumerate()) {
         n_branching.resize(recording.events.len(), 0);
@@ -641,20 +642,25 @@ fn merge(
     let mut comms = Comms::new(&index.comms);
     resolved.groups = groups
         .into_iter()
-        .map(|(key, weight)| Group {
-            event: EventIdx(key.event),
-            comm: comms.id(key.comm),
-            last_comm: comms.last(index, weight.task.1),
-            leader_comm: comms.last(index, Tid(weight.task.0.0)),
-            pid: weight.task.0,
-            tid: weight.task.1,
-            cpu: weight.cpu,
-            location: LocationId(key.frame),
-            stack: (key.stack != NONE).then_some(StackId(key.stack)),
-            details: (key.details != NONE).then_some(DetailsId(key.details)),
-            period: weight.period,
-            n_samples: weight.n_samples,
-            first: Nanos(weight.first.time.0),
+        .map(|(key, weight)| {
+            let (pid, tid) = weight.task;
+            let last_comm = comms.last(index, tid);
+            let leader = Some(Tid(pid.0)).filter(|it| keeps_threads && *it != tid);
+            Group {
+                event: EventIdx(key.event),
+                comm: comms.id(key.comm),
+                last_comm,
+                leader_comm: leader.map_or(last_comm, |it| comms.last(index, it)),
+                pid,
+                tid,
+                cpu: weight.cpu,
+                location: LocationId(key.frame),
+                stack: (key.stack != NONE).then_some(StackId(key.stack)),
+                details: (key.details != NONE).then_some(DetailsId(key.details)),
+                period: weight.period,
+                n_samples: weight.n_samples,
+                first: Nanos(weight.first.time.0),
+            }
         })
         .collect();
     resolved.comms = comms.names;

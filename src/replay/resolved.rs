@@ -152,7 +152,8 @@ pub struct Group {
     /// was sampled, where its id was reused). Never keeps groups apart; perf sizes its columns by
     /// it and shows it beside thread ids.
     pub last_comm: CommId,
-    /// The last command name of the first thread of the process, likewise.
+    /// The last command name of the first thread of the process, where [`Keep::thread`] keeps those apart;
+    /// else that of the thread.
     pub leader_comm: CommId,
     /// The process; [`Keep::thread`] says whether it is kept apart, else that of the first sample.
     pub pid: Pid,
