@@ -71,7 +71,8 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Refuses what there is not: screens, what hardware notes of branches and memory, and what is not looked for.
+    /// Refuses what there is not: screens, what hardware notes of branches and memory, and what is not
+    /// looked for.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let of_hardware = [
             (self.branch_history, "--branch-history"),

@@ -186,6 +186,13 @@ pub(super) struct Args {
     habits: script_habits::Args,
 }
 
+impl Args {
+    /// Whether every record is shown as it stands in the recording.
+    fn is_dump(&self) -> bool {
+        self.dump_raw_trace || self.dump_unsorted_raw_trace
+    }
+}
+
 /// Runs `bpfperf script`.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     log::init(args.verbose);
@@ -212,8 +219,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let asked = shown.iter().filter(|(is_asked, _)| *is_asked);
     kinds.extend(asked.flat_map(|(_, show)| show.kinds()));
     let cannot = |error| input::cannot_read(&args.input, &error);
-    let is_dump = args.dump_raw_trace || args.dump_unsorted_raw_trace;
-    let wanted = if is_dump { Wanted::All } else { Wanted::Kinds(kinds.clone()) };
+    let wanted = if args.is_dump() { Wanted::All } else { Wanted::Kinds(kinds.clone()) };
     let dumps = DumpsOnDisk::new(&args.symbols_from);
     let mut index = Index::with_dumps(&recording, &file, &wanted, &dumps).map_err(cannot)?;
     input::check(&args.input, &index)?;
@@ -379,11 +385,7 @@ fn options(
             event: None,
             switch: switch(args, recording)?,
         },
-        dump: if args.dump_raw_trace || args.dump_unsorted_raw_trace {
-            file.origins(recording)
-        } else {
-            Vec::new()
-        },
+        dump: if args.is_dump() { file.origins(recording) } else { Vec::new() },
     })
 }
 

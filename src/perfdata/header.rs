@@ -13,7 +13,8 @@ use super::U64s;
 pub const PIPE_HEADER_LEN: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PERFILE2");
-/// What recordings began with, in the first version of the format: `__perf_magic1` in `tools/perf/util/header.c`.
+/// What recordings of the first version of the format began with: `__perf_magic1` in
+/// `tools/perf/util/header.c`.
 const VERSION_1: [u8; 8] = *b"PERFFILE";
 
 /// A part of a file.

@@ -25,8 +25,9 @@ const DATA_MAX: usize = BODY_MAX - 8;
 
 /// Turns features into the bodies of records for a pipe.
 ///
-/// Those that tell how a file is laid out are left out, as are those that have records of their own. Of program infos and BTFs there may be
-/// several, since readers add those of each record to the ones before.
+/// Those that tell how a file is laid out are left out, as are those that have records of their own.
+/// Of program infos and BTFs there may be several, since readers add those of each record to the ones
+/// before.
 pub fn pipe_bodies(features: &[Feature]) -> PipeBodies {
     let mut this = PipeBodies::default();
     for feature in features {
